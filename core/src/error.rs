@@ -169,6 +169,8 @@ crate::model::names::string_enum! {
         NotFound = "not_found",
         /// Exhausted quota.
         LimitReached = "limit_reached",
+        /// Key of a memory that was erased.
+        Erased = "erased",
     }
 }
 

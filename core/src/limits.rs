@@ -144,7 +144,7 @@ macro_rules! limits {
         RECALL_MEMORIES_MAX: usize = 500, "memories", "memories cited by a recall";
 
         /// Maximum number of memories that one erasure names.
-        ERASURE_MEMORIES_MAX: usize = 500, "memories", "memories named by an erasure";
+        ERASURE_MEMORIES_MAX: usize = 400, "memories", "memories named by an erasure";
 
         /// Maximum number of erasures of an organisation that run at a time.
         ERASURES_RUNNING_MAX: usize = 16, "erasures",

@@ -111,7 +111,7 @@ impl Seed {
             let ingested = service.ingest(&self.owner, workspace, source, batch);
             for memory in ingested.await? {
                 assert_eq!(memory.outcome, IngestOutcome::Created);
-                ids.push(memory.id);
+                ids.extend(memory.id);
             }
         }
         Ok(ids)

@@ -146,8 +146,11 @@ impl Seeding {
                 .ingest(&bot, workspace.id, *source, &memories)
                 .await?;
             for (draft, memory) in drafts.iter().zip(&ingested) {
-                decisions.note(draft, memory.id);
-                ids.push(memory.id);
+                // Nothing has been erased here.
+                if let Some(id) = memory.id {
+                    decisions.note(draft, id);
+                    ids.push(id);
+                }
             }
             self.stage.ago(ago.saturating_sub(REVIEW_DELAY));
             decisions.apply(&self.stage, BULK).await?;

@@ -134,7 +134,8 @@ async fn seeded(data_dir: &Path) -> (World, Vec<MemoryId>) {
     });
     let mut memories = Vec::new();
     for ingested in join_all(ingests).await {
-        memories.extend(ingested.expect("ingested").iter().map(|memory| memory.id));
+        let ingested = ingested.expect("ingested");
+        memories.extend(ingested.iter().filter_map(|memory| memory.id));
     }
     let world = World {
         org: org.id,

@@ -148,7 +148,7 @@ export class ImportScreen {
           outcomes.size > 0 || this.#task.isRunning
             ? html`<div class="progress">
                 <progress max=${valid} .value=${outcomes.size} aria-label="Imported memories"></progress>
-                <p role="status">${this.#state(valid, outcomes.size, isDone)}</p>
+                <p role="status">${this.#state(valid, outcomes, isDone)}</p>
               </div>`
             : nothing
         }
@@ -174,11 +174,14 @@ export class ImportScreen {
 
   /**
    * @param {number} valid
-   * @param {number} answered
+   * @param {Map<number, IngestOutcome>} outcomes
    * @param {boolean} isDone
    */
-  #state(valid, answered, isDone) {
-    if (isDone) return `${count(valid, "memory", "memories")} imported.`;
+  #state(valid, outcomes, isDone) {
+    const answered = outcomes.size;
+    const erased = [...outcomes.values()].filter((outcome) => outcome === "erased").length;
+    const left = erased === 0 ? "" : ` ${count(erased, "memory was", "memories were")} erased and left out.`;
+    if (isDone) return `${count(valid - erased, "memory", "memories")} imported.${left}`;
     const progress = `${number(answered)} of ${number(valid)} answered`;
     return this.#task.isRunning ? `Importing … ${progress}.` : `Stopped: ${progress}. What is left can be continued.`;
   }
@@ -254,6 +257,10 @@ function outcomeCounts(outcomes) {
     <div>
       <dt>Unchanged</dt>
       <dd>${number(numberOf("unchanged"))}</dd>
+    </div>
+    <div>
+      <dt>Erased</dt>
+      <dd>${number(numberOf("erased"))}</dd>
     </div>
   `;
 }

@@ -68,6 +68,7 @@ const STATES = {
   created: ["good", "plus"],
   updated: ["accent", "check"],
   unchanged: ["plain", "minus"],
+  erased: ["notice", "minus"],
   failed: ["grave", "close"],
   pending: ["notice", "dot"],
 };

@@ -7,6 +7,7 @@ use super::headers;
 use super::identity::Identity;
 use super::input::Input;
 use super::operations::dispatch;
+use super::output::ErasureResponse;
 use super::requests::{
     AssignWorkspaceRoleRequest, NewChatMessage, RotateMcpKeyRequest, SyncReportRequest,
 };
@@ -14,13 +15,13 @@ use super::response::{ApiResponse, HandlerResult};
 use crate::access::CredentialKind;
 use crate::error::Error;
 use crate::model::{
-    ChatId, ConnectorId, CredentialId, InboundWebhookId, MemberId, MemoryId, OrgId, ResourceKind,
-    WorkspaceId,
+    ChatId, ConnectorId, CredentialId, InboundWebhookId, MemberId, MemoryId, NewErasure, OrgId,
+    ResourceKind, WorkspaceId,
 };
 use crate::operation::{Operation, OperationSpec};
 use crate::service::{
-    AuditResource, Caller, ChatMessage, Dashboard, InboundBatch, IngestBatch, IngestResult,
-    IssuedMcpKey, MemberAssignment, Refusal, VerifiedMessage,
+    AuditResource, Caller, ChatMessage, Dashboard, IdempotencyKey, InboundBatch, IngestBatch,
+    IngestResult, IssuedMcpKey, MemberAssignment, Refusal, VerifiedMessage,
 };
 
 /// Maximum length of a body that is parsed before the credential is known, in bytes.
@@ -152,14 +153,24 @@ impl Call<'_> {
         workspace: WorkspaceId,
         batch: &IngestBatch,
     ) -> Result<IngestResult, Error> {
-        let (source, memories) = (batch.source_id, &batch.memories);
-        Ok(IngestResult {
-            memories: self
-                .service
-                .memories()
-                .ingest(caller, workspace, source, memories)
-                .await?,
-        })
+        let memories = self.service.memories();
+        let memories = memories.ingest_batch(caller, workspace, batch).await?;
+        Ok(IngestResult { memories })
+    }
+
+    pub(super) async fn create_erasure(
+        &self,
+        caller: &Caller,
+        key: &IdempotencyKey,
+        request: &NewErasure,
+    ) -> Result<ErasureResponse, Error> {
+        let erasures = self.service.erasures();
+        if request.dry_run {
+            let preview = erasures.preview(caller, request).await?;
+            return Ok(ErasureResponse::Preview(preview));
+        }
+        let result = erasures.create(caller, key, request).await?;
+        Ok(ErasureResponse::Receipt(result))
     }
 
     pub(super) async fn report_sync(

@@ -286,7 +286,7 @@ impl Api {
 /// Returns true if the table of operations lists this result for the operation.
 fn is_documented(spec: &OperationSpec, response: &HandlerResult) -> bool {
     match response {
-        Ok(response) => response.is_not_modified() || response.status() == spec.success,
+        Ok(response) => response.is_not_modified() || spec.succeeds_with(response.status()),
         Err(error) => spec.documents(status(error).as_u16()),
     }
 }

@@ -6,7 +6,9 @@ use super::descriptions::Descriptions;
 #[cfg(feature = "openapi")]
 use super::input::SignedHeaders;
 use super::input::{Empty, Input, OrgSlug, SubscriptionEndpoint, WebhookEndpoint};
-use super::output::{Data, Nothing, Output, Replayable, Revalidated, RevalidatedDashboard};
+use super::output::{
+    Data, ErasureResponse, Nothing, Output, Replayable, Revalidated, RevalidatedDashboard,
+};
 use super::requests::{
     AssignWorkspaceRoleRequest, NewChatMessage, RecallFilter, RotateMcpKeyRequest, StatusFilter,
     SyncReportRequest,

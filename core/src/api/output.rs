@@ -12,9 +12,9 @@ use super::descriptions::Description;
 use super::headers;
 use super::requests::Schema;
 use super::response::ApiResponse;
+use crate::model::{BulkResult, CustomRole, ErasurePreview};
 #[cfg(feature = "openapi")]
-use crate::model::DashboardSummary;
-use crate::model::{BulkResult, CustomRole, Erasure};
+use crate::model::{DashboardSummary, Erasure};
 use crate::service::{Dashboard, ErasureResult, WithEtag};
 
 /// A response of an operation.
@@ -176,21 +176,33 @@ impl Output for Replayable<BulkResult> {
     }
 }
 
-impl Output for Replayable<Erasure> {
-    type Result = ErasureResult;
+/// Receipt of an erasure that an earlier request may have made, or the preview of a dry run.
+pub(super) enum ErasureResponse {
+    Receipt(ErasureResult),
+    Preview(ErasurePreview),
+}
 
-    fn respond(result: ErasureResult, call: &Call<'_>) -> ApiResponse {
-        let response = ApiResponse::json(call.success(), &result.erasure);
-        if result.replayed {
-            response.replayed()
-        } else {
-            response
+impl Output for ErasureResponse {
+    type Result = Self;
+
+    fn respond(result: Self, call: &Call<'_>) -> ApiResponse {
+        match result {
+            Self::Preview(preview) => ApiResponse::json(StatusCode::OK, &preview),
+            Self::Receipt(ErasureResult { erasure, replayed }) => {
+                let response = ApiResponse::json(call.success(), &erasure);
+                if replayed {
+                    response.replayed()
+                } else {
+                    response
+                }
+            }
         }
     }
 
     #[cfg(feature = "openapi")]
     fn describe(operation: &mut Description<'_>) {
         operation.answers::<Erasure>();
+        operation.answers_dry_run::<ErasurePreview>();
         operation.header("Idempotent-Replayed");
     }
 }

@@ -120,6 +120,12 @@ macro_rules! families {
         ) => MemoryId,
             with source(org, source),
             checked by memories::source_key(org, workspace, source, name);
+        /// Key of the hashes of an organisation's erased source keys, sealed.
+        erasure_key(org: OrgId) => SealedRecord<()>,
+            range all_erasure_keys(), with org(org), checked by operations::erasure_key(org);
+        /// Mark of an erased source key, by its keyed hash.
+        erased_key(org: OrgId, workspace: WorkspaceId, source: SourceId, hash: SecretHash) => (),
+            with workspace(org, workspace), with source(org, source), with erasure_key(org);
         /// Counter of memories.
         memory_count(org: OrgId, workspace: WorkspaceId) => Count,
             range memory_counts(), checked by operations::counter();

@@ -40,7 +40,8 @@ pub use self::delivery::{
     NewInboundWebhook, NewWebhook, Recall, RecallSummary, Webhook, WebhookUpdate,
 };
 pub use self::erasure::{
-    Erasure, ErasureCounts, ErasureRemainder, ErasureScope, ErasureStatus, NewErasure,
+    Erasure, ErasureCounts, ErasurePreview, ErasureRemainder, ErasureScope, ErasureStatus,
+    NewErasure,
 };
 pub(crate) use self::event::EventContent;
 pub use self::event::{

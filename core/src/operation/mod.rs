@@ -121,6 +121,14 @@ impl Operation {
 }
 
 impl OperationSpec {
+    /// Returns true if a successful response has this status: [`success`](Self::success), or `200`
+    /// for the dry run of an erasure.
+    #[must_use]
+    pub fn succeeds_with(&self, status: u16) -> bool {
+        let is_dry_run = status == 200 && self.operation == Operation::CreateErasure;
+        status == self.success || is_dry_run
+    }
+
     /// Returns true if the operation documents an error response with this status.
     #[must_use]
     pub fn documents(&self, status: u16) -> bool {

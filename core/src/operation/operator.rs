@@ -123,7 +123,8 @@ macro_rules! operator_operations {
         /// Ingests a batch of memories on behalf of a member.
         ///
         /// A batch is ingested completely or not at all. A known `source_key` updates that memory.
-        /// The member must be permitted to ingest the batch through the public interface.
+        /// The memory of a key that was erased is not stored, unless `revive` is `true`. The member
+        /// must be permitted to ingest the batch through the public interface.
         IngestMemories:
             POST "/admin/v1/orgs/{org}/members/{member}/workspaces/{workspace}/ingest",
             200, [400, 403 "forbidden" "quota_exceeded", 404, 409, 429 "quota_exceeded"],

@@ -111,7 +111,8 @@ macro_rules! operations {
         /// Ingests a batch of memories from a source.
         ///
         /// A batch is ingested completely or not at all. A known `source_key` updates that memory,
-        /// which the caller must be able to read, or have added.
+        /// which the caller must be able to read, or have added. The memory of a key that was
+        /// erased is not stored, unless `revive` is `true`.
         IngestMemories: POST "/v1/workspaces/{id}/ingest", 200, [400, 404],
             {
                 requires [
@@ -369,9 +370,16 @@ macro_rules! operations {
         /// recalls and chats. The response is the receipt, which says when the erasure is
         /// complete. Within 24 hours the same `Idempotency-Key` with the same body returns the
         /// receipt; with a different body it is rejected.
+        ///
+        /// A keyed hash of each source key stays, unless `suppress` is `false`, so that an ingest
+        /// does not bring the memory back. With `dryRun` the response is `200` with what would be
+        /// counted; nothing is erased, and the key can be used again.
         CreateErasure: POST "/v1/erasures", 201, [400, 409, 422],
-            { requires [Organization ErasureManage], audits [ErasureCreate], reads 5 },
-            erasures.create(key: IdempotencyKey, body: NewErasure) -> Replayable<Erasure>,
+            {
+                requires [Organization ErasureManage], audits [ErasureCreate], reads 5,
+                seals secret,
+            },
+            create_erasure(key: IdempotencyKey, body: NewErasure) -> ErasureResponse, by handler,
             example { "memoryIds": ["01890a5d-ac96-774b-bcce-b302099a8057"] },
             links [GetErasure];
         /// Lists the receipts of erasures.
@@ -722,10 +730,10 @@ macro_rules! operations {
         /// The address is the `url` of the inbound webhook. The message is signed with the
         /// webhook's secret (Standard Webhooks 1.0.0), at most 5 minutes from the server's time in
         /// either direction. The memories wait for review and belong to the source of the webhook;
-        /// a known `source_key` updates that memory. A message is ingested completely or not at
-        /// all. For 7 days, the repetition of an accepted message is answered `204` and has no
-        /// effect. The member in `acts_as` creates the memories with its current permissions: `403`
-        /// if it has been removed or lacks them.
+        /// a known `source_key` updates that memory, and one that was erased is left out. A message
+        /// is ingested completely or not at all. For 7 days, the repetition of an accepted message
+        /// is answered `204` and has no effect. The member in `acts_as` creates the memories with
+        /// its current permissions: `403` if it has been removed or lacks them.
         PostToInboundWebhook: POST "/v1/inbound/{org}/{id}", 204, [400, 404],
             {
                 requires [

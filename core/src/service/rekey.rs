@@ -108,6 +108,7 @@ impl Rekey {
         };
         if rekey.write_meta(false).await? {
             rekey.rest.extend([
+                keys::all_erasure_keys(),
                 keys::all_inbound_webhooks(),
                 keys::all_subscriptions(),
                 keys::all_webhooks(),

@@ -67,7 +67,7 @@ async fn audit_entry_names_actor_and_credential() {
         (Some(member), Some(issued.record.id))
     );
     assert_eq!(ingest.resource.kind, ResourceKind::Memory);
-    assert_eq!(ingest.resource.id, ingested.unwrap()[0].id.0);
+    assert_eq!(ingest.resource.id, ingested.unwrap()[0].id.unwrap().0);
     assert_eq!((ingest.at, &ingest.before), (world.time.now(), &None));
     assert_eq!(ingest.after.as_ref().unwrap()["sensitivity"], "internal");
     let by_operator = of(AuditAction::OrganizationCreate);

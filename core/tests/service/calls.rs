@@ -7,18 +7,20 @@ use knowledge_core::access::Secret;
 use knowledge_core::model::{
     AccessCheck, AccessCheckResult, AuditLogId, BulkResult, BulkUpdate, ChatId,
     CitationSubscription, ConnectorId, CredentialId, CustomRole, CustomRoleUpdate,
-    DashboardSummary, Delivery, DeliveryId, DeliveryStatus, Erasure, ErasureId, InboundWebhook,
-    InboundWebhookId, InboundWebhookUpdate, McpKeySummary, Member, MemberId, MemoryDetails,
-    MemoryFilter, MemoryId, MemorySummary, MemoryUpdate, NewCitationSubscription, NewCustomRole,
-    NewErasure, NewInboundWebhook, NewWebhook, Recall, RecallId, RecallSummary, RoleId, Source,
-    SourceId, SubscriptionId, Webhook, WebhookId, WebhookUpdate, Workspace, WorkspaceId,
+    DashboardSummary, Delivery, DeliveryId, DeliveryStatus, Erasure, ErasureId, ErasurePreview,
+    InboundWebhook, InboundWebhookId, InboundWebhookUpdate, McpKeySummary, Member, MemberId,
+    MemoryDetails, MemoryFilter, MemoryId, MemorySummary, MemoryUpdate, NewCitationSubscription,
+    NewCustomRole, NewErasure, NewInboundWebhook, NewWebhook, Recall, RecallId, RecallSummary,
+    RoleId, Source, SourceId, SubscriptionId, Webhook, WebhookId, WebhookUpdate, Workspace,
+    WorkspaceId,
 };
 use knowledge_core::service::{
     AuditEntry, AuditFilter, Caller, Chat, ChatMessage, ClientInfo, ConnectorDetails,
     ConnectorUpdate, CreateMemory, DeleteRole, Endpoint, ErasureResult, IdempotencyKey, IfMatch,
-    IngestedMemory, Issued, IssuedMcpKey, KnowledgeService, MemberAssignment, MemberDetails,
-    MemberUpdate, NewChat, NewConnector, NewMcpKey, NewMember, NewMemory, NewRecall, NewRetention,
-    NewSource, Page, PageRequest, RedeliveryReport, Retention, RotatedSecret, SyncReport, WithEtag,
+    IngestBatch, IngestedMemory, Issued, IssuedMcpKey, KnowledgeService, MemberAssignment,
+    MemberDetails, MemberUpdate, NewChat, NewConnector, NewMcpKey, NewMember, NewMemory, NewRecall,
+    NewRetention, NewSource, Page, PageRequest, RedeliveryReport, Retention, RotatedSecret,
+    SyncReport, WithEtag,
 };
 
 use crate::world::World;
@@ -73,6 +75,7 @@ calls! {
     memories.get => get_memory(memory: MemoryId) -> WithEtag<MemoryDetails>;
     memories.ingest(workspace) => ingest_memories(source: SourceId, memories: &[NewMemory])
         -> Vec<IngestedMemory>;
+    memories.ingest_batch(workspace) => ingest_batch(batch: &IngestBatch) -> Vec<IngestedMemory>;
     memories.list(workspace) => list_memories(filter: &MemoryFilter, page: &PageRequest)
         -> Page<MemorySummary>;
     memories.update =>
@@ -171,6 +174,7 @@ calls! {
     audit_log.list => list_audit_log(filter: &AuditFilter, page: &PageRequest) -> Page<AuditEntry>;
     erasures.create => create_erasure(key: &IdempotencyKey, new: &NewErasure) -> ErasureResult;
     erasures.get => get_erasure(id: ErasureId) -> Erasure;
+    erasures.preview => preview_erasure(new: &NewErasure) -> ErasurePreview;
     erasures.list => list_erasures(page: &PageRequest) -> Page<Erasure>;
 }
 

@@ -61,7 +61,7 @@ async fn repeated_batch_returns_the_first_result() {
         ingested.await.unwrap()
     };
     let first = ingest().await;
-    world.delete_memory(first[0].id).await.unwrap();
+    world.delete_memory(first[0].id.unwrap()).await.unwrap();
     assert_eq!(ingest().await, first);
 }
 

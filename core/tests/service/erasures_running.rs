@@ -51,7 +51,7 @@ impl Scene {
         let ingest = async |by: &Caller, new: &[_]| {
             let ingested = world.by(by).ingest_memories(source, new);
             let ids = ingested.await.unwrap().into_iter();
-            ids.map(|memory| memory.id).collect::<Vec<_>>()
+            ids.filter_map(|memory| memory.id).collect::<Vec<_>>()
         };
         let news: Vec<_> = (0..MEMORIES)
             .map(|number| keyed(&format!("page/{number}")))
@@ -299,6 +299,7 @@ async fn nothing_is_added_to_what_is_being_erased() {
         assert!(!item.ok && item.memory.is_none());
 
         world.maintain().await;
+        new.revive = true;
         let created = world.create_memory(&new).await.unwrap();
         world.maintain().await;
         let found = world.get_memory(created.value.summary.id).await;

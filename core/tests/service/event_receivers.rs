@@ -48,7 +48,11 @@ pub(crate) async fn ingest(world: &World, audiences: &[&str]) -> Vec<MemoryId> {
     });
     let memories: Vec<_> = memories.collect();
     let ids = world.ingest_memories(world.source, &memories);
-    ids.await.unwrap().iter().map(|made| made.id).collect()
+    ids.await
+        .unwrap()
+        .iter()
+        .filter_map(|made| made.id)
+        .collect()
 }
 
 /// Returns the data of the deliveries to an endpoint, after a fan-out.

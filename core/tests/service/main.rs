@@ -44,6 +44,8 @@ mod dispatch_storm;
 mod dispatching;
 mod endpoint_confirmation;
 mod endpoint_takeovers;
+mod erased_keys;
+mod erasure_previews;
 mod erasures;
 mod erasures_running;
 mod event_bodies;

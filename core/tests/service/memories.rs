@@ -107,7 +107,7 @@ async fn memory_shows_its_content_and_labels() {
     let batch = [new];
     let workspace = world.workspace.id;
     let ingested = world.ingest_memories(world.source, &batch).await;
-    let id = ingested.unwrap()[0].id;
+    let id = ingested.unwrap()[0].id.unwrap();
     let found = world.get_memory(id).await.unwrap();
     let (memory, shown) = (&found.value.summary, &found.value);
     assert_eq!((memory.id, memory.workspace_id), (id, workspace));

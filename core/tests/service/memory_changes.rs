@@ -78,7 +78,7 @@ async fn created_memory_equals_an_ingested_one() {
     let ingested = world.ingest_memories(world.source, &batch).await.unwrap();
     assert_eq!(
         (ingested[0].id, ingested[0].outcome),
-        (memory.id, IngestOutcome::Unchanged)
+        (Some(memory.id), IngestOutcome::Unchanged)
     );
     world.assert_whole().await;
 }
@@ -261,7 +261,7 @@ async fn source_key_stays_with_its_memory() {
             new.content = content.to_owned();
         })];
         let ingested = world.ingest_memories(source, &batch).await.unwrap();
-        (ingested[0].id, ingested[0].outcome)
+        (ingested[0].id.unwrap(), ingested[0].outcome)
     };
     let (moved, _) = come_in(world.source, "one").await;
     let filed_elsewhere = MemoryChange::builder().source_id(drive).build();

@@ -114,7 +114,7 @@ async fn batch_creates_memory_that_is_deleted_concurrently() {
     let ingested = world.ingest_memories(world.source, &batch).await.unwrap();
     assert!(world.probe.has_happened());
     assert_eq!(ingested[0].outcome, IngestOutcome::Created);
-    assert_ne!(ingested[0].id, id);
+    assert_ne!(ingested[0].id, Some(id));
     assert_eq!(counts(&world).await, (1, 1));
     world.assert_whole().await;
 }

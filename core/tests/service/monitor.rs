@@ -155,6 +155,7 @@ async fn recall_loses_memory_that_is_no_longer_approved() {
 async fn ingest_neither_changes_nor_reveals_hidden_memory() {
     let world = World::new().await;
     let memory = ingest(&world, &world.owner, "secret").await.unwrap()[0].id;
+    let memory = memory.unwrap();
     world
         .change(&[memory], audience("user:olga"))
         .await
@@ -174,13 +175,14 @@ async fn ingest_does_not_reveal_text_of_own_memory_that_is_hidden_now() {
     let world = World::new().await;
     let member = world.caller(MEMBER).await;
     let memory = ingest(&world, &member, "mine").await.unwrap()[0].id;
+    let memory = memory.unwrap();
     world
         .change(&[memory], audience("user:olga"))
         .await
         .unwrap();
     world.approve(&[memory]).await;
     let updated = IngestedMemory {
-        id: memory,
+        id: Some(memory),
         outcome: IngestOutcome::Updated,
     };
     let same = ingest(&world, &member, "mine").await.unwrap();

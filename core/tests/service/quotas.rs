@@ -59,7 +59,7 @@ fn batch(count: usize) -> Vec<NewMemory> {
 async fn ingest(world: &World, batch: &[NewMemory]) -> Result<Vec<MemoryId>, Error> {
     let source = world.source;
     let ingested = world.ingest_memories(source, batch).await?.into_iter();
-    Ok(ingested.map(|memory| memory.id).collect())
+    Ok(ingested.filter_map(|memory| memory.id).collect())
 }
 
 #[tokio::test]

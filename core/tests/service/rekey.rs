@@ -17,8 +17,9 @@ use knowledge_testing::fixture;
 use crate::make::SEALING_KEY;
 use crate::world::World;
 
-/// Secrets of the complete store: two webhooks, a subscription and an inbound webhook.
-const SECRETS: u64 = 4;
+/// Secrets of the complete store: two webhooks, a subscription, an inbound webhook, and the key of
+/// the hashes of erased source keys.
+const SECRETS: u64 = 5;
 
 fn key(byte: u8) -> SealingKey {
     SealingKey::new([byte; 32])
@@ -141,7 +142,7 @@ async fn interrupted_replacement_is_completed_by_the_next() {
             number += 1;
         }
         // The first commit, one per kind of record, and the last.
-        assert_eq!(number, 6, "{fault:?}");
+        assert_eq!(number, 7, "{fault:?}");
     }
 }
 

@@ -218,7 +218,7 @@ async fn approve_runbooks(service: &KnowledgeService, tenant: &Tenant) -> Result
 
     // Exactly once, however often the call is repeated: the same key has the same result.
     let update = BulkUpdate::builder()
-        .memory_ids(ingested.iter().map(|memory| memory.id).collect())
+        .memory_ids(ingested.iter().filter_map(|memory| memory.id).collect())
         .change(
             MemoryChange::builder()
                 .audience_tag("team:platform".parse()?)

@@ -345,7 +345,7 @@ async fn ingest_all(
                     .memories()
                     .ingest(credential, *workspace, source, &new)
                     .await?;
-                let ids = ingested.into_iter().map(|memory| memory.id);
+                let ids = ingested.into_iter().filter_map(|memory| memory.id);
                 memories.extend(ids.zip(labels.iter().map(|labels| (*labels).clone())));
             }
         }

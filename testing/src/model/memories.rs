@@ -27,6 +27,8 @@ pub(crate) struct Batch {
     pub(crate) source: SourceId,
     /// True if the batch is a signed message to an inbound webhook.
     pub(crate) is_signed: bool,
+    /// True to add memories whose names were erased.
+    pub(crate) revives: bool,
 }
 
 impl Org {
@@ -180,6 +182,16 @@ impl KnownMemory {
 }
 
 impl Org {
+    /// Returns for each memory true if its name was erased, and the batch does not revive it.
+    fn left_out(&self, batch: Batch, memories: &[NewMemory]) -> Vec<bool> {
+        let is_left_out = |memory: &NewMemory| {
+            let name = memory.source_key.clone();
+            let name = name.map(|name| (batch.workspace, batch.source, name));
+            !batch.revives && name.is_some_and(|name| self.erased_names.contains(&name))
+        };
+        memories.iter().map(is_left_out).collect()
+    }
+
     /// Returns the stored memory of each ingested one, if there is one with its source key.
     fn known_memories(
         &self,
@@ -292,7 +304,11 @@ impl Model {
         } = batch;
         let org = self.org(who.org);
         let known = org.known_memories(who, batch, memories);
-        let created = known.iter().filter(|known| known.is_none()).count();
+        let erased = org.left_out(batch, memories);
+        let created = known.iter().zip(&erased);
+        let created = created
+            .filter(|(known, erased)| known.is_none() && !**erased)
+            .count();
         self.check_quota(who.org, Quota::Memories, created)?;
         let to_update = "to update a memory with a known source key";
         let updates = org
@@ -308,6 +324,11 @@ impl Model {
         let mut changes = LabelChanges::new();
         for (index, (memory, known)) in memories.iter().zip(known).enumerate() {
             let (id, outcome) = match known {
+                None if erased[index] => {
+                    let (id, outcome) = (None, IngestOutcome::Erased);
+                    ingested.push(IngestedMemory { id, outcome });
+                    continue;
+                }
                 None => {
                     let id = MemoryId(self.made(id(index)));
                     let added = self.add_memory(who, (workspace, source), id, memory, now);
@@ -330,6 +351,7 @@ impl Model {
                 }
                 Some(known) => (known.id, IngestOutcome::Unchanged),
             };
+            let id = Some(id);
             ingested.push(IngestedMemory { id, outcome });
         }
         if !audit.is_empty() {
@@ -371,7 +393,9 @@ impl Model {
         let added = Memory { labels, content };
         org.memories.insert(id, added.clone());
         if let Some(name) = &memory.source_key {
-            org.names.insert((workspace, source, name.clone()), id);
+            let name = (workspace, source, name.clone());
+            org.erased_names.remove(&name);
+            org.names.insert(name, id);
         }
         added
     }

@@ -102,6 +102,8 @@ pub(crate) struct Org {
     pub(crate) memories: BTreeMap<MemoryId, Memory>,
     /// Memories by their names at their sources.
     pub(crate) names: BTreeMap<(WorkspaceId, SourceId, String), MemoryId>,
+    /// Names that were erased, which an ingest leaves out.
+    pub(crate) erased_names: BTreeSet<(WorkspaceId, SourceId, String)>,
     pub(crate) last_ingest: BTreeMap<WorkspaceId, Timestamp>,
     /// Replays by member and idempotency key.
     pub(crate) replays: BTreeMap<(MemberId, String), Replay>,
@@ -244,6 +246,7 @@ impl Org {
             closed_sources: BTreeSet::new(),
             memories: BTreeMap::new(),
             names: BTreeMap::new(),
+            erased_names: BTreeSet::new(),
             last_ingest: BTreeMap::new(),
             replays: BTreeMap::new(),
             erasure_replays: BTreeMap::new(),

@@ -52,6 +52,7 @@ impl Org {
         self.memories
             .retain(|_, memory| memory.labels.workspace_id != id);
         self.names.retain(|(workspace, ..), _| *workspace != id);
+        self.erased_names.retain(|(workspace, ..)| *workspace != id);
         self.last_ingest.remove(&id);
         self.connectors
             .retain(|_, facts| facts.connector.workspace_id != id);

@@ -119,7 +119,7 @@ impl Response {
             let body = String::from_utf8_lossy(response.body());
             ErrorResponse::Defect(format!("{what}: {status} {headers:?} {body}"))
         };
-        if status != spec.success {
+        if !spec.succeeds_with(status) {
             return match ErrorResponse::read(spec.error_style, response) {
                 Some(error) if error.statuses().contains(&status) => Err(error),
                 _ => Err(defect("an unexpected error")),

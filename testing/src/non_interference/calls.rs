@@ -224,7 +224,8 @@ impl World {
 
     /// Returns the scope of an erasure: a list, a source, a prefix of its keys, or a member.
     fn erasure(&self, choices: &mut Choices<'_>) -> Value {
-        match choices.below(8) {
+        let (dry_run, suppress) = (choices.once_in(4), !choices.once_in(3));
+        let mut body = match choices.below(8) {
             0 => json!({ "sourceId": self.id(choices, "sources") }),
             1 => json!({
                 "sourceId": self.id(choices, "sources"),
@@ -232,7 +233,10 @@ impl World {
             }),
             2 => json!({ "memberId": self.id(choices, "members") }),
             _ => json!({ "memoryIds": self.some_memories(choices) }),
-        }
+        };
+        body["dryRun"] = json!(dry_run);
+        body["suppress"] = json!(suppress);
+        body
     }
 
     /// Returns the body of an operation on memories.
@@ -270,6 +274,7 @@ impl World {
             }
             Operation::IngestMemories => json!({
                 "source_id": self.sources[0],
+                "revive": choices.once_in(4),
                 "memories": [{
                     "title": TEXTS[choices.below(2)], "content": TEXTS[choices.below(2)],
                     "source_key": KEYS[choices.below(3)],

@@ -9,6 +9,7 @@ use crate::authorization::{Labels, Use, Verdict};
 use crate::requests::{new_chat, new_memory, new_recall, with};
 use knowledge_core::Error;
 use knowledge_core::model::{MemoryChange, MemoryId, MemoryUpdate, NewErasure};
+use knowledge_core::service::IngestedMemory;
 
 /// Texts of memories, few enough to be guessed.
 pub(super) const TEXTS: [&str; 2] = ["Alpha.", "Beta."];
@@ -40,6 +41,14 @@ fn change(labels: &Labels) -> MemoryChange {
         .sensitivity_label(labels.sensitivity.parse().expect("a label"))
         .review_status(labels.review.parse().expect("a status"))
         .build()
+}
+
+/// Returns the memory of a batch; `None` if the principal may not add any, or has erased its key.
+fn only_memory(ingested: Result<Vec<IngestedMemory>, Error>) -> Result<Option<MemoryId>, Error> {
+    match ingested {
+        Err(Error::Forbidden { .. }) => Ok(None),
+        ingested => Ok(ingested?[0].id),
+    }
 }
 
 impl World {
@@ -95,18 +104,16 @@ impl World {
         let added = service
             .memories()
             .ingest(&by, workspace, self.sources[source], &batch);
-        let added = match added.await {
-            // The principal may not add any.
-            Err(Error::Forbidden { .. }) => return Ok(()),
-            added => added?[0],
+        let Some(added) = only_memory(added.await)? else {
+            return Ok(());
         };
-        self.relabel(added.id, &both[world]).await?;
+        self.relabel(added, &both[world]).await?;
         if is_gone[world] {
             let memories = service.memories();
-            memories.delete(&self.seed.owner, added.id).await?;
+            memories.delete(&self.seed.owner, added).await?;
         }
         self.memories.push(Known {
-            id: added.id,
+            id: added,
             differs: is_hidden || is_sealed,
             has_key: key.is_some(),
             is_cited: false,

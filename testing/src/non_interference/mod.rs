@@ -66,10 +66,10 @@ pub struct Exception {
 ///
 /// Five more do not concern responses of single operations. The generator keeps them equal in both
 /// worlds: that holders of `erasure:manage` delete chats and recalls of others; that a name, a slug
-/// or a source key is taken; quotas and conflicts; that a recall is judged without those of its
-/// memories that were deleted; and that the author of a memory under review is not told of its last
-/// changes if it is deleted before they are fanned out, because the author is stored with the
-/// content.
+/// or a source key is taken, or that a source key was erased; quotas and conflicts; that a recall
+/// is judged without those of its memories that were deleted; and that the author of a memory under
+/// review is not told of its last changes if it is deleted before they are fanned out, because the
+/// author is stored with the content.
 ///
 /// One is not excepted but open: whoever added a memory and no longer may read it can send it again
 /// by its source key, and sees by its labels whether the text was the stored one. The texts of such
@@ -97,17 +97,17 @@ pub const EXCEPTIONS: [Exception; 6] = [
     },
     Exception {
         operation: Operation::CreateErasure,
-        parts: &["/counts"],
+        parts: &["/counts", "/remains/sourceKeyHashes"],
         reason: COUNTS,
     },
     Exception {
         operation: Operation::ListErasures,
-        parts: &["/counts"],
+        parts: &["/counts", "/remains/sourceKeyHashes"],
         reason: COUNTS,
     },
     Exception {
         operation: Operation::GetErasure,
-        parts: &["/counts"],
+        parts: &["/counts", "/remains/sourceKeyHashes"],
         reason: COUNTS,
     },
 ];

@@ -16,7 +16,7 @@ use knowledge_core::access::Credential;
 use knowledge_core::api::{Api, Operation};
 use knowledge_core::limits::PAGE_ITEMS_MAX;
 use knowledge_core::model::{OrgId, Timestamp};
-use knowledge_core::service::{ErasureResult, KnowledgeService, PageRequest, WithEtag};
+use knowledge_core::service::{KnowledgeService, PageRequest, WithEtag};
 use knowledge_core::store::{BoxFuture, Direction};
 use knowledge_core::{Error, ProblemCode};
 
@@ -62,11 +62,6 @@ pub(super) fn plain<T: Serialize>(record: T) -> Response {
 /// Returns the response that has an entity tag.
 pub(super) fn tagged<T: Serialize>(record: WithEtag<T>) -> Response {
     Response::tagged(&record)
-}
-
-/// Returns the response to the request for an erasure.
-pub(super) fn replayable(result: ErasureResult) -> Response {
-    Response::of(&result.erasure).replayed(result.replayed)
 }
 
 /// One operation: its call, its expected result, and the effects on the simulation.

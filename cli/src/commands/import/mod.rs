@@ -50,6 +50,8 @@ const REQUEST_BYTES_FIXED: usize = 256;
 /// the first line of its text; a user becomes the audience user:HANDLE; the time of creation,
 /// metadata and other columns become the end of the text. docs/administration.md lists the fields.
 ///
+/// An entry whose key was erased is left out and counted as erased; --revive brings it in again.
+///
 /// An invalid entry is reported with its line and skipped; the summary counts it. With --strict the
 /// first invalid entry ends the import with exit code 1; the entries before it are imported.
 ///
@@ -99,9 +101,13 @@ pub(super) struct Args {
     #[arg(long)]
     strict: bool,
 
+    /// Bring in entries whose keys were erased too, and forget that they were
+    #[arg(long, conflicts_with = "dry_run")]
+    revive: bool,
+
     /// Report what would be imported and what not, and why, without importing. Only the import
-    /// itself checks whether the member may add the memories, whether they fit the quotas, and
-    /// whether the source accepts them
+    /// itself checks whether the member may add the memories, whether they fit the quotas, whether
+    /// the source accepts them, and which keys were erased
     #[arg(long, conflicts_with = "strict")]
     dry_run: bool,
 
@@ -121,12 +127,18 @@ struct Summary {
     created: u64,
     updated: u64,
     unchanged: u64,
+    /// Entries whose keys were erased, which are not stored.
+    erased: u64,
     rejected: u64,
 }
 
 impl Summary {
     fn imported(&self) -> u64 {
         self.created + self.updated + self.unchanged
+    }
+
+    fn accepted(&self) -> u64 {
+        self.imported() + self.erased
     }
 }
 
@@ -171,6 +183,7 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
         workspace: args.workspace,
         source,
         is_strict: args.strict,
+        revive: args.revive,
         request_bytes_max,
         batch: Vec::new(),
         batch_bytes: 0,
@@ -194,7 +207,7 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
         report(&summary, output)?;
     }
     ended?;
-    if summary.imported() == 0 && summary.rejected > 0 {
+    if summary.accepted() == 0 && summary.rejected > 0 {
         let hint = match args.format {
             Format::Jsonl => "; for the export of another tool, choose its --format",
             _ => "",
@@ -205,8 +218,12 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
 }
 
 fn report(summary: &Summary, output: OutputFormat) -> Result<(), Failure> {
+    let erased = match summary.erased {
+        0 => String::new(),
+        erased => format!("erased {} (--revive brings them in), ", grouped(erased)),
+    };
     let text = format!(
-        "created {}, updated {}, unchanged {}, rejected {}\n",
+        "created {}, updated {}, unchanged {}, {erased}rejected {}\n",
         grouped(summary.created),
         grouped(summary.updated),
         grouped(summary.unchanged),
@@ -294,6 +311,8 @@ struct Import<'o> {
     /// Source of the memories; `None` in a dry run, which imports nothing.
     source: Option<SourceId>,
     is_strict: bool,
+    /// True to bring in entries whose keys were erased.
+    revive: bool,
     request_bytes_max: usize,
     /// Memories that were read and not yet ingested.
     batch: Vec<NewMemory>,
@@ -399,7 +418,8 @@ impl Import<'_> {
         }
         let batch = IngestBatch::builder()
             .source_id(source_id)
-            .memories(memories);
+            .memories(memories)
+            .revive(self.revive);
         let body = json!(batch.build());
         let (member, workspace) = (self.member.as_str(), self.workspace.as_str());
         let segments = ["members", member, "workspaces", workspace, "ingest"];
@@ -412,6 +432,7 @@ impl Import<'_> {
                 IngestOutcome::Created => &mut self.summary.created,
                 IngestOutcome::Updated => &mut self.summary.updated,
                 IngestOutcome::Unchanged => &mut self.summary.unchanged,
+                IngestOutcome::Erased => &mut self.summary.erased,
             } += 1;
         }
         Ok(())

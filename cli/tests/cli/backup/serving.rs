@@ -117,7 +117,8 @@ async fn write(service: KnowledgeService, org: OrgFixture, load: Arc<Load>, lane
             .memories()
             .ingest(&owner, org.side.id, org.sources[0], &new)
             .await;
-        let memory_ids: Vec<_> = made.unwrap().into_iter().map(|memory| memory.id).collect();
+        let made = made.unwrap().into_iter();
+        let memory_ids: Vec<_> = made.filter_map(|memory| memory.id).collect();
         load.acknowledged.lock().unwrap().extend(&memory_ids);
         let review = [ReviewStatus::Approved, ReviewStatus::Pending][round % 2];
         let update = BulkUpdate::builder()

@@ -46,7 +46,7 @@ fn import_of_same_file_changes_nothing() {
     let summary: Value = serde_json::from_str(&second.stdout).expect("JSON");
     assert_eq!(
         summary,
-        json!({"created": 0, "updated": 0, "unchanged": 250, "rejected": 0})
+        json!({"created": 0, "updated": 0, "unchanged": 250, "erased": 0, "rejected": 0})
     );
     assert_eq!(backlog(&scratch), 250);
 }

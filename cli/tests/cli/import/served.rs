@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::{backlog, import, lines};
-use crate::support::{AssertText, Scratch, Server, get, knowledge, start, words};
+use crate::support::{AssertText, Request, Scratch, Server, get, knowledge, send, start, words};
 
 /// A directory whose server is running.
 pub(super) struct Served {
@@ -39,6 +39,23 @@ impl Served {
         let answer = get(format!("{}/v1/{path}", self.url), header);
         assert_eq!(answer.status, 200, "{path}: {answer:?}");
         answer.json()
+    }
+
+    /// Erases everything from the only source.
+    fn erase_source(&self) {
+        let sources = self.get("sources");
+        let source = &sources["data"][0]["id"];
+        let answer = send(&Request {
+            method: "POST".to_owned(),
+            url: format!("{}/v1/erasures", self.url),
+            headers: vec![
+                format!("Authorization: Bearer {}", self.token),
+                "Content-Type: application/json".to_owned(),
+                "Idempotency-Key: erase-source".to_owned(),
+            ],
+            body: format!(r#"{{"sourceId":{source}}}"#),
+        });
+        assert_eq!(answer.status, 201, "{answer:?}");
     }
 
     /// Returns the memories that the owner may read: title, audience label and text.
@@ -82,6 +99,25 @@ fn import_works_beside_a_running_server() {
     let again = import(&scratch, &file, &[]).ok();
     again.prints("created 0, updated 0, unchanged 250, rejected 0\n");
     assert_eq!(backlog(&scratch), 250, "over the store");
+}
+
+#[test]
+fn import_counts_erased_keys_apart_until_they_are_revived() {
+    let served = Served::new();
+    let file = served.scratch.write("pages.jsonl", &lines(2));
+    import(&served.scratch, &file, &[]).ok();
+    served.erase_source();
+    let again = import(&served.scratch, &file, &[]).ok();
+    again.prints(
+        "created 0, updated 0, unchanged 0, erased 2 (--revive brings them in), rejected 0\n",
+    );
+    let again = import(&served.scratch, &file, &["--output=json"]).ok();
+    let summary: Value = serde_json::from_str(&again.stdout).expect("JSON");
+    assert_eq!(summary["erased"], 2);
+    assert_eq!(backlog(&served.scratch), 0);
+    let revived = import(&served.scratch, &file, &["--revive"]).ok();
+    revived.prints("created 2, updated 0, unchanged 0, rejected 0\n");
+    served.end();
 }
 
 /// Returns the largest resident size of an import in KiB, and its summary.

@@ -31,11 +31,10 @@ impl Operator<'_> {
         batch: &IngestBatch,
     ) -> Result<IngestResult, Error> {
         let (caller, workspace) = self.member_in(org, member, workspace).await?;
-        let (source, memories) = (batch.source_id, &batch.memories);
         let memories = self
             .service
             .memories()
-            .ingest(&caller, workspace, source, memories)
+            .ingest_batch(&caller, workspace, batch)
             .await
             .map_err(without_member)?;
         Ok(IngestResult { memories })

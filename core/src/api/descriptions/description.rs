@@ -115,6 +115,8 @@ pub(super) struct Parts {
     pub(super) body: Option<RequestBody>,
     pub(super) parameters: Vec<Value>,
     pub(super) answer: Option<Value>,
+    /// Response to a dry run, with the status `200`; that of another request has another status.
+    pub(super) dry_run: Option<Value>,
     pub(super) answer_headers: Vec<&'static str>,
     pub(super) has_not_modified: bool,
     /// Codes of errors that only some operations have.
@@ -224,6 +226,11 @@ impl Description<'_> {
     /// Sets the record in the response.
     pub(in crate::api) fn answers<T: JsonSchema>(&mut self) {
         self.parts.answer = Some(self.schemas.answer::<T>());
+    }
+
+    /// Sets the response to a dry run.
+    pub(in crate::api) fn answers_dry_run<T: JsonSchema>(&mut self) {
+        self.parts.dry_run = Some(self.schemas.answer::<T>());
     }
 
     /// Sets the record in the field `data` of the response.

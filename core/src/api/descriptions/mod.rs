@@ -131,6 +131,9 @@ fn operation(
 ) -> Value {
     let mut responses = Map::new();
     responses.insert(row.success.to_string(), success(row, parts, schemas));
+    if let Some(schema) = &parts.dry_run {
+        responses.insert("200".to_owned(), dry_run(row, schema, schemas));
+    }
     if parts.has_not_modified {
         responses.insert("304".to_owned(), not_modified());
     }
@@ -224,6 +227,17 @@ fn success(row: &Row, parts: &Parts, schemas: &Map<String, Value>) -> Value {
         response["links"] = Value::Object(parts.links.clone());
     }
     response
+}
+
+fn dry_run(row: &Row, schema: &Value, schemas: &Map<String, Value>) -> Value {
+    let mut names = headers_of(row).to_vec();
+    names.push("Cache-Control");
+    let example = example::example(schema, schemas);
+    json!({
+        "description": "Result of a dry run, which changed nothing.",
+        "content": { "application/json": { "schema": schema, "example": example } },
+        "headers": header_references(names),
+    })
 }
 
 fn not_modified() -> Value {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::erased_keys::ErasedKeys;
 use super::removal::{Removal, citations_read, citing};
 use super::work::{ErasureWork, Phase, StoredErasure, mark};
 use crate::access::Action;
@@ -9,8 +10,8 @@ use crate::error::{EntityKind, Error, ProblemCode};
 use crate::keys;
 use crate::limits::ERASURES_RUNNING_MAX;
 use crate::model::{
-    AuditAction, Erasure, ErasureCounts, ErasureId, ErasureRemainder, ErasureScope, ErasureStatus,
-    Member, MemoryContent, MemoryId, MemoryLabels, NewErasure, OrgId, Source, Timestamp,
+    AuditAction, Erasure, ErasureCounts, ErasureId, ErasureRemainder, ErasureStatus, Member,
+    MemoryContent, MemoryId, MemoryLabels, NewErasure, OrgId, Source, Timestamp,
 };
 use crate::operation::Operation;
 use crate::service::access::monitor::{Subject, Use, slugs_read};
@@ -19,7 +20,7 @@ use crate::service::audit::entry::AuditOutcome;
 use crate::service::audit::runs::MemoryAudit;
 use crate::service::audit::write::{AuditedOperation, memory_pages};
 use crate::service::memories::read::FoundMemory;
-use crate::service::operation::idempotency::{IdempotencyKey, IdempotencyRecord, fingerprint};
+use crate::service::operation::idempotency::{IdempotencyKey, IdempotencyRecord};
 use crate::service::operation::{Authorized, Prefetch};
 use crate::service::outbox::sequences_read;
 use crate::service::tasks::ScheduledTask;
@@ -50,12 +51,17 @@ impl Erasures<'_> {
     /// The receipt says when it is complete. Until then, nothing can be added to the source, or by
     /// the member: [`Error::Conflict`].
     ///
+    /// Unless the request has `suppress` set to false, a keyed hash of each erased source key
+    /// stays, and an ingest does not bring the memory back:
+    /// [`IngestOutcome::Erased`](crate::service::IngestOutcome::Erased).
+    ///
     /// The same request with the same key, by the same member and within the retention of results,
     /// returns the receipt with `replayed` set to true.
     ///
     /// # Errors
     /// Those of [`Operation::CreateErasure`]; [`Error::InvalidRequest`] for a request without
-    /// exactly one scope, or an unknown member or source; [`Error::Forbidden`] for a source or a
+    /// exactly one scope, an unknown member or source, or a dry run, which
+    /// [`preview`](Self::preview) answers; [`Error::Forbidden`] for a source or a
     /// member, with a narrowed credential or without `erasure:manage` in a workspace;
     /// [`Error::RateLimited`] while 16 erasures of the organisation run.
     pub async fn create(
@@ -65,7 +71,11 @@ impl Erasures<'_> {
         request: &NewErasure,
     ) -> Result<ErasureResult, Error> {
         self.service.checks().check(request)?;
-        let fingerprint = &fingerprint(request);
+        if request.dry_run {
+            let message = "must be false to erase something";
+            return Err(Error::invalid("dryRun", ProblemCode::InvalidValue, message));
+        }
+        let fingerprint = &self.service.request_fingerprint(request);
         let result = self
             .service
             .perform(Operation::CreateErasure, caller, |caller| async move {
@@ -153,6 +163,9 @@ impl Creation<'_, '_> {
         let op = &mut *self.op;
         mark(&mut op.transaction, op.principal.org.clone(), &receipt);
         let mut removal = Removal::new(op.service, org, op.now);
+        if receipt.suppress {
+            removal.suppress(Some(ErasedKeys::read_or_create(op).await?));
+        }
         if let Some(memories) = &self.request.memory_ids {
             work.phase = None;
             let removed = erase_named(op, &mut removal, &mut receipt, memories).await?;
@@ -177,15 +190,9 @@ impl Creation<'_, '_> {
             .await
     }
 
-    /// Returns the number of memories that the request names.
-    fn memories_named(&self) -> Option<u32> {
-        let count = self.request.memory_ids.as_ref().map(Vec::len);
-        count.map(|count| u32::try_from(count).unwrap_or(u32::MAX))
-    }
-
     /// Writes the idempotency record, and schedules its expiry.
     fn write_record(&mut self, operation: &AuditedOperation) {
-        let items = self.memories_named().unwrap_or(0);
+        let items = self.request.scope().memories_named.unwrap_or(0);
         let op = &mut *self.op;
         let service = op.service;
         let expires_at = op.now.plus(service.limits().idempotency_retention);
@@ -209,12 +216,8 @@ impl Creation<'_, '_> {
             id: ErasureId(operation.id.0),
             created_by: self.op.principal.member_id(),
             created_at: self.op.now,
-            scope: ErasureScope {
-                member_id: request.member_id,
-                source_id: request.source_id,
-                source_key_prefix: request.source_key_prefix.clone(),
-                memories_named: self.memories_named(),
-            },
+            scope: request.scope(),
+            suppress: request.suppress,
             status: ErasureStatus::Running,
             completed_at: None,
             counts: ErasureCounts::default(),
@@ -226,10 +229,11 @@ impl Creation<'_, '_> {
 }
 
 /// Returns the reads of a request.
-fn erasure_prefetch(org: OrgId, request: &NewErasure) -> Prefetch {
+pub(super) fn erasure_prefetch(org: OrgId, request: &NewErasure) -> Prefetch {
     let memories = || request.memory_ids.iter().flatten();
     let member = request.member_id.iter();
-    Prefetch::keys(memories().map(|id| keys::memory(org, *id)))
+    Prefetch::keys([keys::erasure_key(org)])
+        .and_keys(memories().map(|id| keys::memory(org, *id)))
         .and_keys(memories().map(|id| keys::content(org, *id)))
         .and_keys(request.source_id.map(|id| keys::source(org, id)))
         .and_keys(member.flat_map(|id| [keys::member(org, *id), keys::former_member(org, *id)]))
@@ -240,7 +244,10 @@ fn erasure_prefetch(org: OrgId, request: &NewErasure) -> Prefetch {
 ///
 /// Named memories are decided on one by one. The counts of a source or a member show what the caller
 /// may not know of, unless it may erase everywhere.
-async fn require_scope(op: &mut Authorized<'_>, request: &NewErasure) -> Result<(), Error> {
+pub(super) async fn require_scope(
+    op: &mut Authorized<'_>,
+    request: &NewErasure,
+) -> Result<(), Error> {
     let org = op.org();
     if request.memory_ids.is_some() {
         return Ok(());
@@ -282,20 +289,26 @@ async fn require_scope(op: &mut Authorized<'_>, request: &NewErasure) -> Result<
     Ok(())
 }
 
-/// Removes those of the named memories that the caller may erase, and returns them.
-async fn erase_named(
+/// A named memory, as far as it is stored, with the decision on it.
+pub(super) struct NamedMemory {
+    pub(super) id: MemoryId,
+    labels: Option<MemoryLabels>,
+    pub(super) content: Option<MemoryContent>,
+    pub(super) outcome: AuditOutcome,
+}
+
+/// Decides for each of the named memories whether the caller may erase it.
+pub(super) async fn decide_named(
     op: &mut Authorized<'_>,
-    removal: &mut Removal<'_>,
-    receipt: &mut Erasure,
     ids: &[MemoryId],
-) -> Result<Vec<MemoryId>, Error> {
+) -> Result<Vec<NamedMemory>, Error> {
     let org = op.org();
     let labels: Vec<Key> = ids.iter().map(|id| keys::memory(org, *id)).collect();
     let labels = op.transaction.get_many::<MemoryLabels>(&labels).await?;
     let contents: Vec<Key> = ids.iter().map(|id| keys::content(org, *id)).collect();
     let contents = op.transaction.get_many::<MemoryContent>(&contents).await?;
-    let found = || ids.iter().zip(&labels).zip(&contents);
-    let subjects = found().filter_map(|((id, labels), content)| {
+    let subjects = ids.iter().zip(&labels).zip(&contents);
+    let subjects = subjects.filter_map(|((id, labels), content)| {
         Some(Subject {
             id: *id,
             labels: labels.as_ref()?,
@@ -304,38 +317,69 @@ async fn erase_named(
     });
     let subjects: Vec<Subject<'_>> = subjects.collect();
     let monitor = op.monitor(&subjects).await?;
-    let (mut entries, mut removed) = (Vec::with_capacity(ids.len()), Vec::new());
-    for ((id, labels), content) in found() {
-        let found = labels.clone().zip(content.clone());
-        let outcome = match &found {
+    let mut named = Vec::with_capacity(ids.len());
+    for ((id, labels), content) in ids.iter().zip(labels).zip(contents) {
+        let outcome = match labels.as_ref().filter(|_| content.is_some()) {
             None => AuditOutcome::NotFound,
-            Some((labels, _)) => match monitor.decide(*id, labels, Use::Erase) {
+            Some(labels) => match monitor.decide(*id, labels, Use::Erase) {
                 Err(denial) => AuditOutcome::Denied(denial),
                 Ok(_) => AuditOutcome::Ok,
             },
         };
-        match outcome {
-            AuditOutcome::Ok => removed.push(*id),
-            AuditOutcome::NotFound | AuditOutcome::Denied(Denial::Invisible) => {
-                receipt.not_found += 1;
-            }
-            AuditOutcome::Denied(_) | AuditOutcome::Rejected => receipt.forbidden += 1,
+        named.push(NamedMemory {
+            id: *id,
+            labels,
+            content,
+            outcome,
+        });
+    }
+    Ok(named)
+}
+
+/// Counts the named memories that are not erased, in the receipt or in a preview.
+pub(super) fn count_kept(named: &[NamedMemory], not_found: &mut u32, forbidden: &mut u32) {
+    for memory in named {
+        match memory.outcome {
+            AuditOutcome::Ok => {}
+            AuditOutcome::NotFound | AuditOutcome::Denied(Denial::Invisible) => *not_found += 1,
+            AuditOutcome::Denied(_) | AuditOutcome::Rejected => *forbidden += 1,
         }
-        if let (AuditOutcome::Ok, Some((labels, content))) = (outcome, found) {
+    }
+}
+
+/// Removes those of the named memories that the caller may erase, and returns them.
+async fn erase_named(
+    op: &mut Authorized<'_>,
+    removal: &mut Removal<'_>,
+    receipt: &mut Erasure,
+    ids: &[MemoryId],
+) -> Result<Vec<MemoryId>, Error> {
+    let named = decide_named(op, ids).await?;
+    count_kept(&named, &mut receipt.not_found, &mut receipt.forbidden);
+    let (mut entries, mut removed) = (Vec::with_capacity(ids.len()), Vec::new());
+    for memory in named {
+        let NamedMemory {
+            id,
+            labels,
+            content,
+            outcome,
+        } = memory;
+        let is_hidden = matches!(outcome, AuditOutcome::Denied(Denial::Invisible));
+        entries.push(MemoryAudit {
+            memory_id: id,
+            outcome,
+            before: labels.clone().filter(|_| !is_hidden),
+            after: None,
+        });
+        if let (AuditOutcome::Ok, Some(labels), Some(content)) = (outcome, labels, content) {
+            removed.push(id);
             let found = FoundMemory {
-                id: *id,
+                id,
                 labels,
                 content,
             };
             removal.memory(&mut op.transaction, &found);
         }
-        let is_hidden = matches!(outcome, AuditOutcome::Denied(Denial::Invisible));
-        entries.push(MemoryAudit {
-            memory_id: *id,
-            outcome,
-            before: labels.clone().filter(|_| !is_hidden),
-            after: None,
-        });
     }
     removal.note(memory_pages(None, entries));
     Ok(removed)

@@ -5,9 +5,14 @@
 //! be added to it. Named memories are removed by that commit, everything else in steps, each of
 //! which is a commit: the first ones before the response, the others by maintenance. The last one
 //! removes the scope, and the receipt says that nothing is left.
+//!
+//! Of each source key a keyed hash is left (`erased_keys`), so that an ingest does not bring back
+//! what was erased. `preview` counts what an erasure would remove.
 
 pub(crate) mod create;
 pub(crate) mod delete;
+pub(crate) mod erased_keys;
+pub(crate) mod preview;
 pub(crate) mod read;
 pub(crate) mod removal;
 pub(crate) mod steps;

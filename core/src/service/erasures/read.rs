@@ -54,11 +54,13 @@ impl KnowledgeService {
     pub(super) fn shown_receipt(&self, stored: StoredErasure) -> Erasure {
         let (limits, receipt) = (self.limits(), stored.receipt);
         let until = |retention| receipt.completed_at.map(|at| at.plus(retention));
+        let hashes = receipt.counts.source_keys * u64::from(receipt.suppress);
         let remains = ErasureRemainder {
             audit_log_until: until(limits.audit_retention),
             deliveries_until: until(limits.delivery_retention),
             replays_until: until(limits.idempotency_retention),
             backups_before: receipt.completed_at,
+            source_key_hashes: receipt.completed_at.map(|_| hashes),
         };
         Erasure { remains, ..receipt }
     }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use super::erased_keys::ErasedKeys;
 use super::work::StoredErasure;
 use crate::error::Error;
 use crate::keys;
@@ -31,8 +32,9 @@ const RECALLS_PER_STEP: usize = 50;
 const MESSAGES_PER_COMMIT: usize = 200;
 /// Maximum number of mutations that the removal of a memory takes.
 ///
-/// An upper bound: its records, its source key, the counters that count it, and one event.
-const MUTATIONS_PER_MEMORY: usize = 8;
+/// An upper bound: its records, its source key and the mark of that key, the counters that count
+/// it, and one event.
+const MUTATIONS_PER_MEMORY: usize = 9;
 /// Maximum number of mutations that a citation subscription of a removed recall takes.
 const MUTATIONS_PER_SUBSCRIPTION: usize = 8;
 /// Number of mutations for the audit log, the receipt and the progress.
@@ -90,6 +92,8 @@ pub(crate) struct Removal<'r> {
     pages: Vec<PageBody>,
     /// Upper bound of the mutations so far.
     mutations: usize,
+    /// Key of the hashes that are left of source keys; `None` if none are left.
+    erased_keys: Option<ErasedKeys>,
 }
 
 impl<'r> Removal<'r> {
@@ -102,7 +106,13 @@ impl<'r> Removal<'r> {
             memories: BTreeMap::new(),
             pages: Vec::new(),
             mutations: MUTATIONS_RESERVED,
+            erased_keys: None,
         }
+    }
+
+    /// Leaves a keyed hash of the source key of each memory that is removed from now on.
+    pub(super) fn suppress(&mut self, erased_keys: Option<ErasedKeys>) {
+        self.erased_keys = erased_keys;
     }
 
     pub(in crate::service) fn org(&self) -> OrgId {
@@ -146,11 +156,15 @@ impl<'r> Removal<'r> {
     /// Removes a memory, whose records the commit checks.
     pub(crate) fn memory(&mut self, transaction: &mut Transaction, found: &FoundMemory) {
         found.remove(transaction, self.org);
+        let (workspace, content) = (found.labels.workspace_id, &found.content);
+        if let (Some(erased), Some(name)) = (&self.erased_keys, &content.source_key) {
+            let mark = erased.mark(workspace, content.origin_source_id, name);
+            transaction.put(mark, &());
+        }
         self.mutations += MUTATIONS_PER_MEMORY;
         self.counts.memories += 1;
-        self.counts.source_keys += u64::from(found.content.source_key.is_some());
-        let workspace = self.memories.entry(found.labels.workspace_id).or_default();
-        workspace.push(found.id);
+        self.counts.source_keys += u64::from(content.source_key.is_some());
+        self.memories.entry(workspace).or_default().push(found.id);
     }
 
     /// Removes those of these recalls that cite no stored memory, as far as the commit has room.

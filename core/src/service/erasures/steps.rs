@@ -1,5 +1,6 @@
 //! Steps of an erasure after its request.
 
+use super::erased_keys::ErasedKeys;
 use super::removal::{Removal, citing};
 use super::work::{ErasureWork, Phase, StoredErasure, mark};
 use crate::error::Error;
@@ -64,8 +65,9 @@ impl KnowledgeService {
         erasure: ErasureId,
     ) -> Result<Option<StoredErasure>, Error> {
         self.transact(|mut transaction| async move {
+            let hashes = keys::erasure_key(org);
             let (key, org) = (keys::erasure(org, erasure), keys::org(org));
-            let keys = vec![key.clone(), org.clone()];
+            let keys = vec![key.clone(), org.clone(), hashes];
             transaction.prefetch(keys, Vec::new()).await?;
             let stored = transaction.get::<StoredErasure>(&key).await?;
             let org = transaction.get::<Organization>(&org).await?;
@@ -87,6 +89,9 @@ impl KnowledgeService {
     ) -> Result<Prepared<Option<StoredErasure>>, Error> {
         let (org, now) = (organization.id, self.env().now());
         let mut removal = Removal::new(self, org, now);
+        if receipt.suppress {
+            removal.suppress(ErasedKeys::read(self, &mut transaction, org).await?);
+        }
         if let Some(chat) = work.chat {
             let has_more = removal.messages(&mut transaction, chat).await?;
             work.chat = Some(chat).filter(|_| has_more);

@@ -189,6 +189,7 @@ impl InboundWebhooks<'_> {
     ///
     /// The rules are those of [`Memories::ingest`](crate::service::Memories::ingest). The memories
     /// belong to the source of the inbound webhook and are ingested as the member that it acts as.
+    /// Those whose keys were erased are not stored.
     /// A message that was ingested within the last seven days has no further effect, whatever its
     /// content; that is not an error. The rejection of a message for its content is published, see
     /// [`Self::reject_message`].
@@ -285,7 +286,9 @@ impl KnowledgeService {
         check_batch(memories, &self.checks())?;
         self.transact(|mut transaction| async move {
             let now = self.env().now();
-            let member = message.prefetch(&mut transaction, memories, now).await?;
+            let member = self
+                .prefetch_message(&mut transaction, message, (memories, now))
+                .await?;
             let (workspace, stored) =
                 read_webhook(&mut transaction, message.org, message.webhook).await?;
             if workspace != message.workspace
@@ -322,6 +325,7 @@ impl KnowledgeService {
                 held,
                 source: webhook.source_id,
                 is_signed: true,
+                revives: false,
             };
             let (limits, org) = (self.limits(), message.org);
             let quota = AuditQuota::read(&mut transaction, limits, org, now).await?;
@@ -341,30 +345,34 @@ impl KnowledgeService {
     }
 }
 
-impl VerifiedMessage {
+impl KnowledgeService {
     /// Prefetches what ingesting the message reads.
     ///
     /// If the webhook has changed since the verification, more is read afterwards. Returns the
     /// member that the webhook acted as.
-    async fn prefetch(
+    async fn prefetch_message(
         &self,
         transaction: &mut Transaction,
-        memories: &[NewMemory],
-        now: Timestamp,
+        message: &VerifiedMessage,
+        (memories, now): (&[NewMemory], Timestamp),
     ) -> Result<Option<Member>, Error> {
-        let (org, workspace) = (self.org, self.workspace);
-        let by_name = || by_source_key(org, workspace, self.source, memories);
+        let (org, workspace, source) = (message.org, message.workspace, message.source);
+        let by_name = || by_source_key(org, workspace, source, memories);
         let prefetch = Prefetch::keys(by_name()).and_keys([
-            keys::inbound_webhook_id(org, self.webhook),
-            keys::inbound_webhook(org, workspace, self.webhook),
-            keys::inbound_message(org, self.webhook, &self.id),
+            keys::inbound_webhook_id(org, message.webhook),
+            keys::inbound_webhook(org, workspace, message.webhook),
+            keys::inbound_message(org, message.webhook, &message.id),
             keys::endpoint_sequence(org, workspace),
+            keys::erasure_key(org),
             keys::usage(org, Quota::Memories),
             audit_counter(org, now),
         ]);
         let prefetch = prefetch.and_range(slugs_read(org));
-        let known = |transaction: &Transaction| known_memories(transaction, org, by_name());
-        let login = (org, self.delegator, now);
+        let known = |transaction: &Transaction| {
+            let erased = self.erased_marks(transaction, org, (workspace, source), memories);
+            known_memories(transaction, org, by_name()).and_keys(erased)
+        };
+        let login = (org, message.delegator, now);
         Principal::prefetch_for(transaction, login, workspace, prefetch, &known).await
     }
 }

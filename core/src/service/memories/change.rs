@@ -8,17 +8,18 @@ use crate::model::{
 };
 use crate::operation::Operation;
 use crate::request::request;
-use crate::request::rules::{Content, Id, Name, Parsed, SourceKey};
+use crate::request::rules::{Content, Flag, Id, Name, Parsed, SourceKey};
 use crate::service::access::monitor::{Subject, Use, Visibility, slugs_read};
 use crate::service::audit::entry::AuditOutcome;
 use crate::service::audit::runs::MemoryAudit;
-use crate::service::memories::ingest::{IngestContext, NewMemory};
+use crate::service::erasures::erased_keys::ErasedKeys;
+use crate::service::memories::ingest::{IngestContext, NewMemory, by_source_key};
 use crate::service::memories::read::FoundMemory;
 use crate::service::memories::sources::{check_source, require_open_source, source_keys};
-use crate::service::operation::{Authorized, Prefetch};
+use crate::service::operation::{Authorized, Prefetch, Unauthenticated};
 use crate::service::outbox::{Outbox, sequences_read};
 use crate::service::{Caller, IfMatch, Memories, WithEtag};
-use crate::store::Key;
+use crate::store::Transaction;
 
 request! {
     /// Request to add a memory.
@@ -38,6 +39,8 @@ request! {
         /// Sensitivity label; `internal` by default.
         sensitivity_label ("sensitivityLabel"): Option<SensitivityLabel>
             as Option<Parsed<SensitivityLabel>>,
+        /// True to add a memory whose key was erased, and to forget that it was. False by default.
+        revive: bool as Flag = false,
     }
 }
 
@@ -99,9 +102,9 @@ impl Memories<'_> {
     ///
     /// # Errors
     /// Those of [`Operation::CreateMemory`]; [`Error::InvalidRequest`] for an unknown source, or a
-    /// key that another memory from the source has; [`Error::Forbidden`] for the source of an
-    /// inbound webhook; [`Error::Conflict`] while memories of the source, of the caller or with the
-    /// key are being erased.
+    /// key that another memory from the source has, or that was erased, unless the request revives
+    /// it; [`Error::Forbidden`] for the source of an inbound webhook; [`Error::Conflict`] while
+    /// memories of the source, of the caller or with the key are being erased.
     pub async fn create(
         self,
         caller: &Caller,
@@ -117,22 +120,11 @@ impl Memories<'_> {
                 &(workspace, request),
                 |caller| async move {
                     let (org, source) = (caller.org(), request.source_id);
-                    let name = memory.source_key.as_ref();
-                    let key = name.map(|name| keys::source_key(org, workspace, source, name));
-                    let prefetch = Prefetch::keys(key.clone())
-                        .and_keys(source_keys(org, source))
-                        .and_keys([
-                            keys::endpoint_sequence(org, workspace),
-                            keys::usage(org, Quota::Memories),
-                        ])
-                        .and_range(slugs_read(org));
-                    let mut op = caller.in_workspace(workspace, prefetch).await?;
+                    let mut op = self.begin(caller, workspace, (source, memory)).await?;
                     let now = op.now;
                     check_source(&mut op.transaction, org, Some(source)).await?;
                     require_open_source(&mut op.transaction, &op.principal.org, source).await?;
-                    if let Some(key) = key {
-                        require_free_key(&mut op, &key).await?;
-                    }
+                    require_free_key(&mut op, request).await?;
                     op.reserve(Quota::Memories, 1).await?;
                     let place = op.workspace().clone();
                     let context = IngestContext {
@@ -141,6 +133,7 @@ impl Memories<'_> {
                         held: op.held_in(workspace),
                         source,
                         is_signed: false,
+                        revives: request.revive,
                     };
                     let added = context.add(&mut op.transaction, self.service.env(), now, memory);
                     let last_ingest = keys::last_ingest(org, workspace);
@@ -183,6 +176,31 @@ impl Memories<'_> {
                 },
             )
             .await
+    }
+
+    /// Authorises the creation of a memory, and prefetches what it reads.
+    async fn begin<'c>(
+        self,
+        caller: Unauthenticated<'c>,
+        workspace: WorkspaceId,
+        (source, memory): (SourceId, &NewMemory),
+    ) -> Result<Authorized<'c>, Error> {
+        let org = caller.org();
+        let memories = std::slice::from_ref(memory);
+        let prefetch = Prefetch::keys(by_source_key(org, workspace, source, memories))
+            .and_keys(source_keys(org, source))
+            .and_keys([
+                keys::endpoint_sequence(org, workspace),
+                keys::erasure_key(org),
+                keys::usage(org, Quota::Memories),
+            ])
+            .and_range(slugs_read(org));
+        let marks = |transaction: &Transaction| {
+            let place = (workspace, source);
+            let marks = self.service.erased_marks(transaction, org, place, memories);
+            Prefetch::keys(marks)
+        };
+        caller.in_workspace_then(workspace, prefetch, &marks).await
     }
 
     /// Changes one memory. An update that sets nothing returns the memory unchanged.
@@ -334,15 +352,34 @@ struct Trace {
     after: Option<MemoryLabels>,
 }
 
-/// Requires that no other memory from the source has this key.
+/// Requires that no other memory from the source has this key, and that it was not erased.
+///
+/// The hash of an erased one is forgotten if the request revives it.
 ///
 /// # Errors
 /// [`Error::InvalidRequest`]; [`Error::Conflict`] while the memory that has it is being erased.
-async fn require_free_key(op: &mut Authorized<'_>, key: &Key) -> Result<(), Error> {
-    if let Some(holder) = op.transaction.get::<MemoryId>(key).await? {
+async fn require_free_key(op: &mut Authorized<'_>, request: &CreateMemory) -> Result<(), Error> {
+    let Some(name) = &request.source_key else {
+        return Ok(());
+    };
+    let (service, org) = (op.service, op.org());
+    let (workspace, source) = (op.workspace().id, request.source_id);
+    let key = keys::source_key(org, workspace, source, name);
+    if let Some(holder) = op.transaction.get::<MemoryId>(&key).await? {
         op.require_not_erased(holder).await?;
         let message = "must not be the key of another memory from the source";
         return Err(Error::invalid("sourceKey", ProblemCode::Duplicate, message));
+    }
+    let Some(hashes) = ErasedKeys::read(service, &mut op.transaction, org).await? else {
+        return Ok(());
+    };
+    let mark = hashes.mark(workspace, source, name);
+    if op.transaction.get::<()>(&mark).await?.is_some() {
+        if !request.revive {
+            let message = "must not be a key that was erased, unless revive is true";
+            return Err(Error::invalid("sourceKey", ProblemCode::Erased, message));
+        }
+        op.transaction.delete(mark);
     }
     Ok(())
 }

@@ -82,7 +82,8 @@ pub(crate) struct IdempotencyRecord {
     /// Identifier of the operation, or of what it created; an erasure has the same for both.
     pub(crate) operation_id: OperationId,
     /// SHA-256 of the parsed request, so that white space does not matter; of a request that
-    /// creates, see [`request_fingerprint`](crate::service::KnowledgeService::request_fingerprint).
+    /// creates or erases, see
+    /// [`request_fingerprint`](crate::service::KnowledgeService::request_fingerprint).
     pub(crate) fingerprint: String,
     /// First of the audit entries that a replay is rebuilt from, if there are `items`.
     pub(crate) first_audit_id: AuditLogId,
@@ -251,7 +252,7 @@ mod tests {
         let outcomes = IngestOutcome::ALL.iter().copied();
         let outcome = outcomes.max_by_key(|outcome| outcome.to_string().len());
         let memory = IngestedMemory {
-            id: MemoryId(uuid::Uuid::max()),
+            id: Some(MemoryId(uuid::Uuid::max())),
             outcome: outcome.unwrap(),
         };
         let memories = vec![memory; INGEST_MEMORIES_MAX];

@@ -107,10 +107,10 @@ impl KnowledgeService {
         }
     }
 
-    /// Returns the fingerprint of a parsed request that creates.
+    /// Returns the fingerprint of a parsed request that creates or erases.
     ///
-    /// It depends on the sealing key: the request may have short content, which a dump without the
-    /// key must not confirm once the content has been erased.
+    /// It depends on the sealing key: the request may have short content, or the beginning of a
+    /// source key, which a dump without the key must not confirm once the content has been erased.
     pub(crate) fn request_fingerprint<T: Serialize>(&self, request: &T) -> String {
         let canonical = serde_json::to_vec(request).expect("requests serialise");
         self.inner.sealer.fingerprint_of(&canonical)

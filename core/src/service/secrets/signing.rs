@@ -75,6 +75,13 @@ impl SigningSecret {
         format!("{SIGNATURE_PREFIX}{signature}")
     }
 
+    /// Returns a digest of three parts that only the secret reproduces: HMAC-SHA-256.
+    ///
+    /// Only the last part may have a variable length.
+    pub(crate) fn digest(&self, first: &[u8], second: &[u8], last: &[u8]) -> [u8; 32] {
+        self.mac(first, second, last).finalize().into_bytes().into()
+    }
+
     fn mac(&self, id: &[u8], timestamp: &[u8], body: &[u8]) -> Hmac<Sha256> {
         let mac = <Hmac<Sha256> as KeyInit>::new_from_slice(&self.0);
         let mut mac = mac.expect("HMAC accepts keys of any length");

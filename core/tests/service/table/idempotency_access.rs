@@ -142,27 +142,33 @@ async fn replay_of_a_confidential_memory_is_audited_as_a_read() {
     assert_eq!(reads().await, [id]);
 }
 
-/// A dump without the sealing key confirms no guess of erased content.
+/// A dump without the sealing key confirms no guess of erased content, or of an erased key.
 #[tokio::test]
 async fn record_has_no_digest_without_the_sealing_key() {
-    let mut found = Vec::new();
-    for sealing_key in [[42; 32], [42; 32], [43; 32]] {
-        let key = SealingKey::new(sealing_key);
-        let world = World::with(|options| options.sealing_key = key).await;
-        let caller = Caller::admin(&world).await;
-        let call = Call::new(&world, Operation::CreateMemory, &caller).await;
-        let call = call.with_key("key");
-        send(&world, &call, &caller).await.succeeded(call.spec);
-        let mut digests = Vec::new();
-        for (key, record) in world.family("idempotency").await {
-            if key.to_string().contains("createMemory") {
-                digests.push(record["fingerprint"].clone());
+    for (operation, name) in [
+        (Operation::CreateMemory, "createMemory"),
+        (Operation::CreateErasure, "create_erasure"),
+    ] {
+        let mut found = Vec::new();
+        for sealing_key in [[42; 32], [42; 32], [43; 32]] {
+            let key = SealingKey::new(sealing_key);
+            let world = World::with(|options| options.sealing_key = key).await;
+            let caller = Caller::admin(&world).await;
+            let call = Call::new(&world, operation, &caller).await;
+            let call = call.with_key("key");
+            send(&world, &call, &caller).await.succeeded(call.spec);
+            let place = format!("/{}/{name}/", caller.member.0.simple());
+            let mut digests = Vec::new();
+            for (key, record) in world.family("idempotency").await {
+                if key.to_string().contains(&place) {
+                    digests.push(record["fingerprint"].clone());
+                }
             }
+            assert_eq!(digests.len(), 1, "{operation:?}");
+            found.push((call.json(), digests));
         }
-        assert_eq!(digests.len(), 1);
-        found.push((call.uri, digests));
+        assert_eq!(found[0], found[1]);
+        assert_eq!(found[0].0, found[2].0);
+        assert_ne!(found[0].1, found[2].1);
     }
-    assert_eq!(found[0], found[1]);
-    assert_eq!(found[0].0, found[2].0);
-    assert_ne!(found[0].1, found[2].1);
 }

@@ -14,14 +14,15 @@ use super::requests::Call;
 use crate::make::SEALING_KEY;
 use crate::world::World;
 
-/// Operations that store a secret.
-const SEALING: [Operation; 6] = [
+/// Operations that store a secret. An erasure stores a key of its organisation, if there is none.
+const SEALING: [Operation; 7] = [
     Operation::CreateCitationSubscription,
     Operation::RotateCitationSubscriptionSecret,
     Operation::CreateWebhook,
     Operation::RotateWebhookSecret,
     Operation::CreateInboundWebhook,
     Operation::RotateInboundWebhookSecret,
+    Operation::CreateErasure,
 ];
 
 async fn begin(store: Arc<dyn Store>) -> Rekey {

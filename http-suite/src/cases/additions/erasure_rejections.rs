@@ -13,7 +13,10 @@ async fn erasure_rejects_invalid_requests() {
           invalid_value: body must name only one of memberId, sourceId and memoryIds
         owner POST /v1/erasures {"memberId": "<max>"}
           not_found: memberId must be a member of the organisation, or a former one
+        owner POST /v1/erasures {"sourceId": "<source>", "anyPrefix": true}
+          invalid_value: anyPrefix requires sourceKeyPrefix
         member POST /v1/erasures {"memoryIds": ["<max>"]}
+        member POST /v1/erasures {"memoryIds": ["<max>"], "dryRun": true}
           403 forbidden: missing permission erasure:manage {"permission":"erasure:manage"}
         owner GET /v1/erasures/<max>
           404 not_found: there is no such erasure {"kind":"erasure"}

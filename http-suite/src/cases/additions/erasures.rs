@@ -5,13 +5,15 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::support::{
-    Answer, Show, bulk, delete, error, get, new_key, own_org, post, put, subscribe,
+    Answer, Show, bulk, delete, error, get, new_key, own_org, post, problems, put, subscribe,
 };
 
 suite![
     erasure_of_named_memories_removes_what_cites_only_them,
     erasure_counts_named_memories_that_it_leaves,
     erasure_of_a_key_prefix_leaves_other_keys_of_the_source,
+    erasure_with_dry_run_counts_and_erases_nothing,
+    erased_keys_are_left_out_until_they_are_revived,
     erasure_of_a_source_removes_all_its_memories,
     erasure_of_a_removed_member_removes_memories_recalls_and_chats,
 ];
@@ -24,7 +26,7 @@ pub(super) async fn erase(token: &str, body: &Value) -> Answer {
     erase_with_key(token, &new_key(), body).await
 }
 
-/// Asserts the scope of a receipt, and those of its counts that are not 0.
+/// Asserts the fields of the scope of a receipt that are set, and its counts that are not 0.
 #[track_caller]
 fn assert_erased(receipt: &Answer, scope: &Value, counts: &Value) {
     assert_eq!(receipt.status, 201, "{receipt:?}");
@@ -39,7 +41,8 @@ fn assert_erased(receipt: &Answer, scope: &Value, counts: &Value) {
         named.retain(|_, value| *value != absent);
         fields
     };
-    assert_eq!(without(receipt["scope"].clone(), Value::Null), *scope);
+    let named = without(receipt["scope"].clone(), Value::Null);
+    assert_eq!(without(named, json!(false)), *scope);
     assert_eq!(without(counted, json!(0)), *counts);
 }
 
@@ -90,8 +93,11 @@ async fn erasure_of_named_memories_removes_what_cites_only_them() {
 
     {
       "id": "<uuid 1>", "createdBy": "<uuid 2>", "createdAt": "<time>",
-      "scope": {"memberId": null, "sourceId": null, "sourceKeyPrefix": null, "memoriesNamed": 3},
-      "status": "completed", "completedAt": "<time>",
+      "scope": {
+        "memberId": null, "sourceId": null, "sourceKeyPrefix": null, "anyPrefix": false,
+        "memoriesNamed": 3
+      },
+      "suppress": true, "status": "completed", "completedAt": "<time>",
       "counts": {
         "memories": 3, "sourceKeys": 0, "recalls": 1, "citationSubscriptions": 1, "chats": 0,
         "chatMessages": 0
@@ -99,7 +105,7 @@ async fn erasure_of_named_memories_removes_what_cites_only_them() {
       "notFound": 0, "forbidden": 0,
       "remains": {
         "auditLogUntil": "<time>", "deliveriesUntil": "<time>", "replaysUntil": "<time>",
-        "backupsBefore": "<time>"
+        "backupsBefore": "<time>", "sourceKeyHashes": 0
       }
     }
     "#);
@@ -169,8 +175,103 @@ async fn erasure_of_a_key_prefix_leaves_other_keys_of_the_source() {
         statuses.push(status_of(admin, memory).await);
     }
     assert_eq!(statuses, [404, 404, 200, 200]);
-    let again = ingest(org, admin, 1, &["page/1"]).await;
-    assert_ne!(again[0], here[0], "the key is free");
+}
+
+/// Returns a batch of a source with memories of these keys.
+fn batch(org: &OrgFixture, keys: &[&str]) -> Value {
+    let memories = keys
+        .iter()
+        .map(|key| json!({ "title": key, "content": "What it says.", "source_key": key }));
+    json!({ "source_id": org.sources[1], "memories": memories.collect::<Vec<_>>() })
+}
+
+async fn erasure_with_dry_run_counts_and_erases_nothing() {
+    let org = own_org();
+    let admin = &org.members.admin.token;
+    let keys = ["u-1/a", "u-1", "u-10", "u-1-b"];
+    let added = ingest(org, admin, 1, &keys).await;
+    let key = new_key();
+    let mut body = json!({
+        "sourceId": org.sources[1], "sourceKeyPrefix": "u-1", "dryRun": true,
+    });
+    let counted = erase_with_key(admin, &key, &body).await;
+    insta::assert_snapshot!(counted.brief(), @r#"
+    200 OK
+
+    {
+      "dryRun": true,
+      "scope": {
+        "memberId": null, "sourceId": "<uuid 1>", "sourceKeyPrefix": "u-1", "anyPrefix": false,
+        "memoriesNamed": null
+      },
+      "suppress": true,
+      "counts": {
+        "memories": 2, "sourceKeys": 2, "recalls": 0, "citationSubscriptions": 0, "chats": 0,
+        "chatMessages": 0
+      },
+      "notFound": 0, "forbidden": 0
+    }
+    "#);
+    body["anyPrefix"] = json!(true);
+    let counted = erase_with_key(admin, &key, &body).await.json();
+    assert_eq!(counted["counts"]["memories"], 4);
+    for memory in &added {
+        assert_eq!(status_of(admin, memory).await, 200);
+    }
+    let receipts = get("/v1/erasures").bearer(admin).await.json();
+    assert_eq!(receipts["data"], json!([]));
+
+    // The key of a dry run can be used again.
+    body["dryRun"] = json!(false);
+    body["anyPrefix"] = json!(false);
+    let erased = erase_with_key(admin, &key, &body).await;
+    let scope = json!({ "sourceId": org.sources[1], "sourceKeyPrefix": "u-1" });
+    assert_erased(&erased, &scope, &json!({ "memories": 2, "sourceKeys": 2 }));
+    let mut statuses = Vec::new();
+    for memory in &added {
+        statuses.push(status_of(admin, memory).await);
+    }
+    assert_eq!(statuses, [404, 404, 200, 200]);
+}
+
+async fn erased_keys_are_left_out_until_they_are_revived() {
+    let org = own_org();
+    let admin = &org.members.admin.token;
+    ingest(org, admin, 1, &["page/1", "page/2"]).await;
+    let mut erasure = json!({ "sourceId": org.sources[1], "sourceKeyPrefix": "page" });
+    let erased = erase(admin, &erasure).await.json();
+    assert_eq!(erased["remains"]["sourceKeyHashes"], 2);
+
+    let path = format!("/v1/workspaces/{}/ingest", org.main.id);
+    let mut body = batch(org, &["page/1", "page/3"]);
+    let again = post(&path).bearer(admin).json(&body).await;
+    insta::assert_snapshot!(again.brief(), @r#"
+    200 OK
+
+    {"memories": [{"id": null, "outcome": "erased"}, {"id": "<uuid 1>", "outcome": "created"}]}
+    "#);
+    let single = json!({
+        "sourceId": org.sources[1], "title": "Page", "content": "What it says.",
+        "sourceKey": "page/2",
+    });
+    let memories = format!("/v1/workspaces/{}/memories", org.main.id);
+    let refused = post(&memories).bearer(admin).json(&single).await;
+    insta::assert_snapshot!(problems(&refused), @"erased: sourceKey must not be a key that was erased, unless revive is true");
+
+    body["revive"] = json!(true);
+    let revived = post(&path).bearer(admin).json(&body).await.json();
+    let outcomes = ["/memories/0/outcome", "/memories/1/outcome"];
+    let outcomes = outcomes.map(|place| revived.pointer(place).cloned());
+    assert_eq!(outcomes, [json!("created"), json!("unchanged")].map(Some));
+
+    erasure["suppress"] = json!(false);
+    let erased = erase(admin, &erasure).await.json();
+    assert_eq!(erased["remains"]["sourceKeyHashes"], 0);
+    let free = post(&path)
+        .bearer(admin)
+        .json(&batch(org, &["page/1"]))
+        .await;
+    assert_eq!(free.json()["memories"][0]["outcome"], "created");
 }
 
 async fn erasure_of_a_source_removes_all_its_memories() {

@@ -17,7 +17,7 @@ async fn memory_rejects_invalid_request() {
           required: content is required
           invalid_value: sourceKey must have 1 to 512 characters
           invalid_value: audienceTag must be <scope>:<name>, the scope one of org, workspace, team, user, the name 1 to 64 characters of a-z 0-9 - _ .
-          unknown_field: labels is unknown; known fields: sourceId, title, content, sourceKey, audienceTag, sensitivityLabel
+          unknown_field: labels is unknown; known fields: sourceId, title, content, sourceKey, audienceTag, sensitivityLabel, revive
         owner POST /v1/workspaces/<main>/memories {"sourceId": "<nil>", "title": "New", "content": "New."}
           not_found: sourceId must be a source of the organisation
         owner PATCH /v1/memories/<memory> {"title": 7, "content": "", "reviewStatus": "done", "sourceId": "x"}

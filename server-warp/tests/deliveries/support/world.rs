@@ -148,7 +148,7 @@ impl World {
             .memories()
             .ingest(&self.owner, self.workspace, self.source, &batch)
             .await;
-        ingested.expect("ingested")[0].id
+        ingested.expect("ingested")[0].id.expect("a new memory")
     }
 
     /// Returns the deliveries of events to a webhook, without its pings, the newest event first.

@@ -2,34 +2,84 @@
 
 use std::collections::BTreeSet;
 
+use proptest::bool::weighted;
 use proptest::collection::vec;
 use proptest::prelude::*;
+use proptest::sample::select;
 use serde_json::json;
 use uuid::Uuid;
 
 use super::{Weighted, alone, by_bearer, list, of, one_of, requests};
+use crate::call::ApiCall;
 use crate::model::{
-    AuditFacts, ErrorResponse, Expected, Model, Moment, Org, RequestErrors, Response, Who,
-    labels_state,
+    AuditFacts, Caller, ErrorResponse, Expected, Memory, Model, Moment, Org, RequestErrors,
+    Response, Who, labels_state,
 };
-use crate::simulation::call::{Listing, Request, replayable};
+use crate::simulation::call::{Described, Listing, Request, Run};
 use crate::simulation::indeterminate::Changes;
+use crate::simulation::part::Part;
 use crate::simulation::resolve::View;
 use crate::simulation::world::OrgState;
 use crate::strategies::{EntityRef, actor, entity, idempotency_key, memory_entity};
 use knowledge_core::ProblemCode;
 use knowledge_core::access::{Action, TokenScope};
+use knowledge_core::api::Operation;
 use knowledge_core::model::{
-    Erasure, ErasureCounts, ErasureId, ErasureRemainder, ErasureScope, ErasureStatus, MemoryId,
-    NewErasure, RecallId,
+    Erasure, ErasureCounts, ErasureId, ErasurePreview, ErasureRemainder, ErasureScope,
+    ErasureStatus, MemoryId, NewErasure, RecallId, Timestamp,
 };
-use knowledge_core::service::{AuditAction, IdempotencyKey, PageRequest};
+use knowledge_core::service::{AuditAction, IdempotencyKey, KnowledgeService, PageRequest};
 use knowledge_core::store::Direction;
 
 requests! {
-    CreateErasure by erasures.create replayable { key: IdempotencyKey, request: NewErasure }
     ListErasures by erasures.list { page: PageRequest }
     GetErasure by erasures.get { erasure: ErasureId }
+}
+
+/// Request for an erasure, or its dry run.
+#[derive(Clone, Debug)]
+pub(in crate::simulation) struct CreateErasure {
+    pub(in crate::simulation) by: Caller,
+    pub(in crate::simulation) key: IdempotencyKey,
+    pub(in crate::simulation) request: NewErasure,
+}
+
+impl Described for CreateErasure {
+    fn operation(&self) -> Option<Operation> {
+        Some(Operation::CreateErasure)
+    }
+
+    fn caller(&self) -> Option<&Caller> {
+        Some(&self.by)
+    }
+
+    fn api_call(&self, _now: Timestamp) -> Option<ApiCall> {
+        let mut call = ApiCall::new(Operation::CreateErasure);
+        self.key.add_to(&mut call);
+        self.request.add_to(&mut call);
+        Some(call)
+    }
+
+    fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
+        Box::pin(async move {
+            let (erasures, by) = (service.erasures(), self.by.of_service());
+            if self.request.dry_run {
+                let preview = erasures.preview(&by, &self.request).await?;
+                return Ok(Response::of(&preview));
+            }
+            let result = erasures.create(&by, &self.key, &self.request).await?;
+            Ok(Response::of(&result.erasure).replayed(result.replayed))
+        })
+    }
+}
+
+/// Options of a generated erasure.
+#[derive(Clone, Copy, Debug)]
+struct Options {
+    prefix: &'static str,
+    any_prefix: bool,
+    suppress: bool,
+    dry_run: bool,
 }
 
 /// Scope of a generated erasure.
@@ -53,10 +103,21 @@ pub(super) fn strategies() -> Vec<Weighted> {
         1 => Just(Scope::Both),
     ];
     let entities = (vec(memory_entity(), 1..5), entity());
-    let new = (idempotency_key(), scope, entities);
-    let create = by_bearer(actor(), new, |view, by, (key, scope, (memories, other))| {
+    let prefix = select(&["page", "page-", "page-1", "page-1/"][..]);
+    let options = (prefix, any::<bool>(), weighted(0.7), weighted(0.2));
+    let new = (idempotency_key(), scope, entities, options);
+    let create = by_bearer(actor(), new, |view, by, (key, scope, entities, options)| {
+        let (memories, other) = entities;
         let memories = view.memories(&memories, None);
-        CreateErasure::new(by, key, scope.request(view, memories, other))
+        let (prefix, any_prefix, suppress, dry_run) = options;
+        let options = Options {
+            prefix,
+            any_prefix,
+            suppress,
+            dry_run,
+        };
+        let request = scope.request(view, memories, other, options);
+        CreateErasure { by, key, request }
     });
     vec![
         alone(2, create),
@@ -67,8 +128,17 @@ pub(super) fn strategies() -> Vec<Weighted> {
 
 impl Scope {
     /// Returns a request for an erasure of this scope.
-    fn request(self, view: &View<'_>, memories: Vec<MemoryId>, other: EntityRef) -> NewErasure {
-        let new = NewErasure::builder();
+    fn request(
+        self,
+        view: &View<'_>,
+        memories: Vec<MemoryId>,
+        other: EntityRef,
+        options: Options,
+    ) -> NewErasure {
+        let (prefix, any_prefix) = (options.prefix, options.any_prefix);
+        let new = NewErasure::builder()
+            .suppress(options.suppress)
+            .dry_run(options.dry_run);
         // The counts of a wide erasure include the remains of a removed workspace.
         let removed = &view.own.workspaces[1].0;
         let is_wide = self != Self::Both && self != Self::Nothing;
@@ -80,12 +150,13 @@ impl Scope {
             Self::Source => new.source_id(view.source(other)).build(),
             Self::SourcePrefix => {
                 let new = new.source_id(view.source(other));
-                new.source_key_prefix("page").build()
+                let new = new.source_key_prefix(prefix);
+                new.any_prefix(any_prefix).build()
             }
             Self::Member => new.member_id(view.member(other)).build(),
-            Self::Nothing => new.source_key_prefix("page").build(),
+            Self::Nothing => new.source_key_prefix(prefix).build(),
             Self::Both => {
-                let new = new.member_id(view.member(other));
+                let new = new.member_id(view.member(other)).any_prefix(any_prefix);
                 new.memory_ids(memories).build()
             }
         }
@@ -97,6 +168,11 @@ impl Request for CreateErasure {
         let request = &self.request;
         let named = request.memory_ids.as_ref();
         let who = self.errors().then(model.authorize(self.asked(), at.now))?;
+        if request.dry_run {
+            let org = model.org(who.org);
+            check_scope(org, &who, request)?;
+            return Ok(Response::of(&preview(org, &who, request, at)));
+        }
         let name = (who.member, self.key.as_str().to_owned());
         let stored = model.org(who.org).erasure_replays.get(&name);
         if let Some((stored, id, expires_at)) = stored
@@ -120,6 +196,7 @@ impl Request for CreateErasure {
             who: &who,
             at,
             id,
+            suppress: request.suppress,
             counts: ErasureCounts::default(),
         };
         let (mut not_found, mut forbidden) = (0, 0);
@@ -128,17 +205,14 @@ impl Request for CreateErasure {
             None => erasing.everything(request),
         }
         let counts = erasing.counts;
+        let hashes = counts.source_keys * u64::from(request.suppress);
         let until = |retention| Some(at.now.plus(retention));
         let erasure = Erasure {
             id,
             created_by: who.member,
             created_at: at.now,
-            scope: ErasureScope {
-                member_id: request.member_id,
-                source_id: request.source_id,
-                source_key_prefix: request.source_key_prefix.clone(),
-                memories_named: named.map(|named| named.len() as u32),
-            },
+            scope: scope_of(request),
+            suppress: request.suppress,
             status: ErasureStatus::Completed,
             completed_at: Some(at.now),
             counts,
@@ -149,6 +223,7 @@ impl Request for CreateErasure {
                 deliveries_until: until(limits.delivery_retention),
                 replays_until: until(limits.idempotency_retention),
                 backups_before: Some(at.now),
+                source_key_hashes: Some(hashes),
             },
         };
         org.erasures.insert(id, erasure.clone());
@@ -163,6 +238,9 @@ impl Request for CreateErasure {
     }
 
     fn learn(&self, org_state: &mut OrgState, response: &Response) {
+        if self.request.dry_run {
+            return;
+        }
         let id = response.id().map(ErasureId);
         org_state
             .erasures
@@ -177,7 +255,45 @@ impl Request for CreateErasure {
     }
 
     fn leaves_work(&self) -> bool {
-        true
+        !self.request.dry_run
+    }
+}
+
+/// Returns the scope of a request.
+fn scope_of(request: &NewErasure) -> ErasureScope {
+    let named = request.memory_ids.as_ref();
+    ErasureScope {
+        member_id: request.member_id,
+        source_id: request.source_id,
+        source_key_prefix: request.source_key_prefix.clone(),
+        any_prefix: request.any_prefix,
+        memories_named: named.map(|named| named.len() as u32),
+    }
+}
+
+/// Returns the response to a dry run: what the erasure of a copy counts.
+fn preview(org: &Org, who: &Who, request: &NewErasure, at: &Moment<'_>) -> ErasurePreview {
+    let mut copy = org.clone();
+    let mut erasing = Erasing {
+        org: &mut copy,
+        who,
+        at,
+        id: ErasureId(Uuid::nil()),
+        suppress: request.suppress,
+        counts: ErasureCounts::default(),
+    };
+    let (mut not_found, mut forbidden) = (0, 0);
+    match &request.memory_ids {
+        Some(named) => (not_found, forbidden) = erasing.named(named),
+        None => erasing.everything(request),
+    }
+    ErasurePreview {
+        dry_run: true,
+        scope: scope_of(request),
+        suppress: request.suppress,
+        counts: erasing.counts,
+        not_found,
+        forbidden,
     }
 }
 
@@ -203,7 +319,7 @@ impl CreateErasure {
         let mut errors = RequestErrors::default();
         let request = &self.request;
         if let Some(ids) = &request.memory_ids {
-            errors.count("memoryIds", ids.len(), 500);
+            errors.count("memoryIds", ids.len(), 400);
         }
         let scopes = usize::from(request.member_id.is_some())
             + usize::from(request.source_id.is_some())
@@ -212,6 +328,8 @@ impl CreateErasure {
         errors.when(scopes > 1, "body", ProblemCode::InvalidValue);
         let is_alone = request.source_key_prefix.is_some() && request.source_id.is_none();
         errors.when(is_alone, "sourceKeyPrefix", ProblemCode::InvalidValue);
+        let is_alone = request.any_prefix && request.source_key_prefix.is_none();
+        errors.when(is_alone, "anyPrefix", ProblemCode::InvalidValue);
         errors
     }
 }
@@ -250,7 +368,19 @@ struct Erasing<'e> {
     who: &'e Who,
     at: &'e Moment<'e>,
     id: ErasureId,
+    /// True if the names of what is erased are remembered.
+    suppress: bool,
     counts: ErasureCounts,
+}
+
+/// Returns true if a prefix ends where a part of the key ends, or may end anywhere.
+fn begins(request: &NewErasure, prefix: &str, key: &str) -> bool {
+    let is_divider = |char: char| ['/', ':', '#'].contains(&char);
+    let ends_part = |rest: &str| {
+        rest.is_empty() || rest.starts_with(is_divider) || prefix.ends_with(is_divider)
+    };
+    key.strip_prefix(prefix)
+        .is_some_and(|rest| request.any_prefix || ends_part(rest))
 }
 
 impl Erasing<'_> {
@@ -309,7 +439,7 @@ impl Erasing<'_> {
                 .source_id
                 .is_none_or(|id| memory.labels.source_id == id)
                 && request.member_id.is_none_or(|id| content.created_by == id)
-                && prefix.is_none_or(|prefix| key.starts_with(prefix))
+                && prefix.is_none_or(|prefix| begins(request, prefix, key))
         });
         let removed: Vec<MemoryId> = in_scope.map(|(id, _)| *id).collect();
         let entry = |id: &MemoryId| {
@@ -349,9 +479,13 @@ impl Erasing<'_> {
 
     fn memories(&mut self, ids: &[MemoryId]) {
         for id in ids {
-            let content = &self.org.memories[id].content;
+            let Memory { labels, content } = &self.org.memories[id];
             self.counts.memories += 1;
             self.counts.source_keys += u64::from(content.source_key.is_some());
+            if let Some(name) = content.source_key.clone().filter(|_| self.suppress) {
+                let name = (labels.workspace_id, content.origin_source_id, name);
+                self.org.erased_names.insert(name);
+            }
         }
         self.org.remove_memories(ids);
     }

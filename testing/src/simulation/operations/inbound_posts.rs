@@ -163,6 +163,7 @@ impl Request for PostToInboundWebhook {
             workspace,
             source: webhook.source_id,
             is_signed: true,
+            revives: false,
         };
         model.ingest(&who, batch, &self.memories, at.now, next)?;
         let org = model.org_mut(self.org);

@@ -1,5 +1,6 @@
 //! Ingestion of batches of memories.
 
+use proptest::bool::weighted;
 use proptest::collection::vec;
 
 use super::{Weighted, by_bearer, of};
@@ -42,8 +43,8 @@ impl Described for IngestMemories {
 
     fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
         Box::pin(async move {
-            let (memories, by, batch) = (service.memories(), self.by.of_service(), &self.batch);
-            let ingested = memories.ingest(&by, self.workspace, batch.source_id, &batch.memories);
+            let (memories, by) = (service.memories(), self.by.of_service());
+            let ingested = memories.ingest_batch(&by, self.workspace, &self.batch);
             let memories = ingested.await?;
             Ok(Response::of(&IngestResult { memories }))
         })
@@ -51,15 +52,19 @@ impl Described for IngestMemories {
 }
 
 pub(super) fn strategies() -> Vec<Weighted> {
-    let what = (entity(), entity(), vec(new_memory(), 1..4));
-    let ingest = by_bearer(actor(), what, |view, by, (place, source, memories)| {
-        let batch = IngestBatch::builder().source_id(view.source(source));
-        IngestMemories {
-            by,
-            workspace: view.workspace(place),
-            batch: batch.memories(memories).build(),
-        }
-    });
+    let what = (entity(), entity(), vec(new_memory(), 1..4), weighted(0.3));
+    let ingest = by_bearer(
+        actor(),
+        what,
+        |view, by, (place, source, memories, revive)| {
+            let batch = IngestBatch::builder().source_id(view.source(source));
+            IngestMemories {
+                by,
+                workspace: view.workspace(place),
+                batch: batch.memories(memories).revive(revive).build(),
+            }
+        },
+    );
     vec![of(10, ingest)]
 }
 
@@ -73,6 +78,7 @@ impl Request for IngestMemories {
             workspace: self.workspace,
             source,
             is_signed: false,
+            revives: self.batch.revive,
         };
         model.ingest(&who, batch, &self.batch.memories, at.now, |index| {
             at.learned?.get(&format!("/memories/{index}/id"))
@@ -80,9 +86,10 @@ impl Request for IngestMemories {
     }
 
     fn learn(&self, org_state: &mut OrgState, response: &Response) {
-        let ids = (0..).map_while(|index| response.get(&format!("/memories/{index}/id")));
-        for id in ids {
-            let place = (MemoryId(id), self.workspace);
+        let ingested = response.get::<Vec<IngestedMemory>>("/memories");
+        let ids = ingested.into_iter().flatten();
+        for id in ids.filter_map(|memory| memory.id) {
+            let place = (id, self.workspace);
             if !org_state.memories.contains(&place) {
                 org_state.memories.push(place);
             }
@@ -93,18 +100,23 @@ impl Request for IngestMemories {
         let mut added = changes.added_memories()?.into_iter();
         let org = self.by.org().and_then(|org| model.find_org(org));
         let org = org.ok_or("nobody calls")?;
-        let known = |memory: &NewMemory| {
+        let name = |memory: &NewMemory| {
             let source_key = memory.source_key.clone()?;
-            let name = (self.workspace, self.batch.source_id, source_key);
-            org.names.get(&name).copied()
+            Some((self.workspace, self.batch.source_id, source_key))
+        };
+        let known = |memory: &NewMemory| org.names.get(&name(memory)?).copied();
+        let is_erased = |memory: &NewMemory| {
+            let name = name(memory).filter(|_| !self.batch.revive);
+            name.is_some_and(|name| org.erased_names.contains(&name))
         };
         let mut memories = Vec::new();
         for memory in &self.batch.memories {
             let (id, outcome) = match known(memory) {
-                Some(id) => (id, IngestOutcome::Unchanged),
+                Some(id) => (Some(id), IngestOutcome::Unchanged),
+                None if is_erased(memory) => (None, IngestOutcome::Erased),
                 None => {
                     let id = added.next().ok_or("a memory has no entry")?;
-                    (MemoryId(id), IngestOutcome::Created)
+                    (Some(MemoryId(id)), IngestOutcome::Created)
                 }
             };
             memories.push(IngestedMemory { id, outcome });

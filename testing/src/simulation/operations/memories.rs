@@ -57,15 +57,16 @@ fn filter() -> impl Strategy<Value = MemoryFilter> {
 }
 
 pub(super) fn strategies() -> Vec<Weighted> {
-    let new = (entity(), entity(), new_memory());
-    let create = by_bearer(actor(), new, |view, by, (place, source, new)| {
+    let new = (entity(), entity(), new_memory(), any::<bool>());
+    let create = by_bearer(actor(), new, |view, by, (place, source, new, revive)| {
         let new = NewSingleMemory::builder()
             .source_id(view.source(source))
             .title(new.title)
             .content(new.content)
             .maybe_source_key(new.source_key)
             .maybe_audience_tag(new.audience_tag)
-            .maybe_sensitivity_label(new.sensitivity_label);
+            .maybe_sensitivity_label(new.sensitivity_label)
+            .revive(revive);
         CreateMemory::new(by, view.workspace(place), new.build())
     });
     let what = (entity(), filter(), weighted(0.1, entity()));
@@ -142,6 +143,14 @@ impl Request for CreateMemory {
             && org.names.contains_key(&(place, new.source_id, key.clone()))
         {
             return Err(ErrorResponse::invalid("sourceKey", ProblemCode::Duplicate).into());
+        }
+        if let Some(key) = &new.source_key
+            && !new.revive
+            && org
+                .erased_names
+                .contains(&(place, new.source_id, key.clone()))
+        {
+            return Err(ErrorResponse::invalid("sourceKey", ProblemCode::Erased).into());
         }
         model.check_quota(who.org, Quota::Memories, 1)?;
         let id = MemoryId(model.made(at.learned.and_then(Response::id)));

@@ -220,7 +220,6 @@ macro_rules! requests {
     (@listing $name:ident $other:ident) => {};
     (@form) => { $crate::simulation::call::plain };
     (@form tagged) => { $crate::simulation::call::tagged };
-    (@form $form:ident) => { $form };
     (@operation $request:expr, $name:ident) => { knowledge_core::api::Operation::$name };
     (@operation $request:expr, $name:ident $webhook:ident $subscription:ident) => {
         match $request.endpoint {

@@ -18,6 +18,7 @@ use crate::service::access::principal::Denial;
 use crate::service::audit::entry::AuditOutcome;
 use crate::service::audit::runs::MemoryAudit;
 use crate::service::audit::write::{Actor, AuditedOperation};
+use crate::service::erasures::erased_keys::ErasedKeys;
 use crate::service::outbox::Outbox;
 use crate::service::quota::reserve_units;
 use crate::store::{Entry, Key, Transaction, decode};
@@ -73,9 +74,16 @@ impl Batch<'_> {
         memories: &[NewMemory],
     ) -> Result<Vec<IngestedMemory>, Error> {
         let mut known = self.known(transaction, memories).await?;
+        let erased = self.erased(transaction, memories, &known).await?;
         let monitor = self.monitor(transaction, &known).await?;
         let (limits, org) = (self.service.limits(), self.context.caller.org_id());
-        let (quota, created) = (Quota::Memories, memories.len() - known.len());
+        let kept_out = if self.context.revives {
+            0
+        } else {
+            erased.len()
+        };
+        let created = memories.len() - known.len() - kept_out;
+        let quota = Quota::Memories;
         reserve_units(transaction, limits, org, quota, created).await?;
         // What would be added could be taken for what is being erased.
         let caller = self.context.caller;
@@ -86,11 +94,23 @@ impl Batch<'_> {
         let mut audit = Vec::new();
         for memory in memories {
             let name = memory.source_key.as_deref();
+            let mark = name.and_then(|name| erased.get(name));
             let (id, entry, outcome) = match name.and_then(|name| known.remove(name)) {
                 Some(known) => self.update(transaction, &monitor, known, memory)?,
-                None => self.create(transaction, memory),
+                None if mark.is_some() && !self.context.revives => {
+                    let (id, outcome) = (None, IngestOutcome::Erased);
+                    ingested.push(IngestedMemory { id, outcome });
+                    continue;
+                }
+                None => {
+                    if let Some(mark) = mark {
+                        transaction.delete(mark.clone());
+                    }
+                    self.create(transaction, memory)
+                }
             };
             audit.extend(entry);
+            let id = Some(id);
             ingested.push(IngestedMemory { id, outcome });
         }
         if audit.is_empty() {
@@ -150,6 +170,30 @@ impl Batch<'_> {
             );
         }
         Ok(known)
+    }
+
+    /// Finds the marks of erased keys of the batch, by key. Without an erasure in the organisation,
+    /// there are none to read.
+    async fn erased<'m>(
+        &self,
+        transaction: &mut Transaction,
+        memories: &'m [NewMemory],
+        known: &HashMap<&str, Known>,
+    ) -> Result<HashMap<&'m str, Key>, Error> {
+        let (org, workspace) = (self.context.caller.org_id(), self.context.workspace.id);
+        let Some(hashes) = ErasedKeys::read(self.service, transaction, org).await? else {
+            return Ok(HashMap::new());
+        };
+        let names = memories.iter();
+        let names = names.filter_map(|memory| memory.source_key.as_deref());
+        let names: Vec<&'m str> = names.filter(|name| !known.contains_key(*name)).collect();
+        let marks = names.iter();
+        let marks = marks.map(|name| hashes.mark(workspace, self.context.source, name));
+        let marks: Vec<Key> = marks.collect();
+        let found = transaction.get_many::<()>(&marks).await?;
+        let erased = names.into_iter().zip(marks).zip(found);
+        let erased = erased.filter(|(_, found)| found.is_some());
+        Ok(erased.map(|(erased, _)| erased).collect())
     }
 
     async fn monitor(
@@ -258,7 +302,7 @@ impl Batch<'_> {
             ingested
                 .iter()
                 .filter(|memory| memory.outcome == outcome)
-                .map(|memory| memory.id)
+                .filter_map(|memory| memory.id)
                 .collect()
         };
         let (created, updated) = (of(IngestOutcome::Created), of(IngestOutcome::Updated));

@@ -20,7 +20,9 @@ use crate::model::{
 };
 use crate::operation::Operation;
 use crate::request::request;
-use crate::request::rules::{Check, Content, Id, Items, List, Name, Object, Parsed, SourceKey};
+use crate::request::rules::{
+    Check, Content, Flag, Id, Items, List, Name, Object, Parsed, SourceKey,
+};
 use crate::request::{Checks, Path, Problems};
 use crate::service::access::monitor::slugs_read;
 use crate::service::access::principal::Principal;
@@ -54,6 +56,8 @@ crate::model::names::string_enum! {
         Updated = "updated",
         /// The memory already had this title and text.
         Unchanged = "unchanged",
+        /// The key was erased; nothing was stored.
+        Erased = "erased",
     }
 }
 
@@ -64,6 +68,9 @@ request! {
         source_id: SourceId as Id<SourceId>,
         /// Memories, 1 to 100, no two with the same key.
         memories: Vec<NewMemory> as NewMemories,
+        /// True to bring back memories whose keys were erased, and to forget that they were. False
+        /// by default.
+        revive: bool as Flag = false,
     }
 }
 
@@ -79,8 +86,8 @@ pub struct IngestResult {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct IngestedMemory {
-    /// Identifier of the memory.
-    pub id: MemoryId,
+    /// Identifier of the memory; `null` if its key was erased.
+    pub id: Option<MemoryId>,
     /// Outcome for the memory.
     pub outcome: IngestOutcome,
 }
@@ -130,7 +137,9 @@ impl Memories<'_> {
     ///
     /// They wait for review. A known `source_key` updates the title and the text of that memory,
     /// which then has to be reviewed again; its other labels are unchanged. A memory that already
-    /// has this title and text is not touched, so repeating a batch changes nothing.
+    /// has this title and text is not touched, so repeating a batch changes nothing. A key that was
+    /// [erased](crate::service::Erasures::create) stays so: its memory is not stored.
+    /// [`Self::ingest_batch`] can bring it back.
     ///
     /// The caller has to be able to read the memory, or to have added it; through a credential with
     /// a list of audience labels, only the first counts. A memory that it added and can no longer
@@ -169,12 +178,50 @@ impl Memories<'_> {
         source: SourceId,
         memories: &[NewMemory],
     ) -> Result<Vec<IngestedMemory>, Error> {
+        let batch = BatchRef {
+            source,
+            memories,
+            revive: false,
+        };
+        self.ingest_as(caller, workspace, batch).await
+    }
+
+    /// Ingests a batch as [`Self::ingest`] does.
+    ///
+    /// With `revive`, memories whose keys were erased are added too, and the hashes forgotten.
+    ///
+    /// # Errors
+    /// Those of [`Self::ingest`].
+    pub async fn ingest_batch(
+        self,
+        caller: &Caller,
+        workspace: WorkspaceId,
+        batch: &IngestBatch,
+    ) -> Result<Vec<IngestedMemory>, Error> {
+        let batch = BatchRef {
+            source: batch.source_id,
+            memories: &batch.memories,
+            revive: batch.revive,
+        };
+        self.ingest_as(caller, workspace, batch).await
+    }
+
+    async fn ingest_as(
+        self,
+        caller: &Caller,
+        workspace: WorkspaceId,
+        BatchRef {
+            source,
+            memories,
+            revive,
+        }: BatchRef<'_>,
+    ) -> Result<Vec<IngestedMemory>, Error> {
         check_batch(memories, &self.service.checks())?;
         self.service
             .once(
                 Operation::IngestMemories,
                 caller,
-                &(workspace, source, memories),
+                &(workspace, source, memories, revive),
                 |caller| async move {
                     let org = caller.org();
                     let by_name = || by_source_key(org, workspace, source, memories);
@@ -182,11 +229,15 @@ impl Memories<'_> {
                         .and_keys(source_keys(org, source))
                         .and_keys([
                             keys::endpoint_sequence(org, workspace),
+                            keys::erasure_key(org),
                             keys::usage(org, Quota::Memories),
                         ])
                         .and_range(slugs_read(org));
-                    let known =
-                        |transaction: &Transaction| known_memories(transaction, org, by_name());
+                    let known = |transaction: &Transaction| {
+                        let place = (workspace, source);
+                        let erased = self.service.erased_marks(transaction, org, place, memories);
+                        known_memories(transaction, org, by_name()).and_keys(erased)
+                    };
                     let mut op = caller
                         .in_workspace_then(workspace, prefetch, &known)
                         .await?;
@@ -205,6 +256,7 @@ impl Memories<'_> {
                         held,
                         source,
                         is_signed: false,
+                        revives: revive,
                     };
                     let memories = self
                         .service
@@ -223,6 +275,15 @@ impl Memories<'_> {
             )
             .await
     }
+}
+
+/// A batch to ingest.
+#[derive(Clone, Copy)]
+struct BatchRef<'m> {
+    source: SourceId,
+    memories: &'m [NewMemory],
+    /// True to bring back memories whose keys were erased.
+    revive: bool,
 }
 
 /// Returns the keys under which memories of a batch are stored by source key.
@@ -260,6 +321,8 @@ pub(crate) struct IngestContext<'m> {
     /// True for a signed message to the inbound webhook of the source, which added all of its
     /// memories.
     pub(crate) is_signed: bool,
+    /// True if memories whose keys were erased are added, and their hashes forgotten.
+    pub(crate) revives: bool,
 }
 
 /// A memory that was added.

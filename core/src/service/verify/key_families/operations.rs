@@ -11,7 +11,7 @@ use crate::service::audit::pages::{AuditPage, PAGE_ENTRIES};
 use crate::service::erasures::{ERASURE_OPERATION, StoredErasure};
 use crate::service::meta::{Meta, Schema};
 use crate::service::operation::idempotency::IdempotencyRecord;
-use crate::service::secrets::sealing::Sealer;
+use crate::service::secrets::sealing::{SealedRecord, Sealer};
 use crate::service::tasks::ScheduledTask;
 use crate::service::verify::difference::DifferenceCode;
 use crate::service::verify::expectation::Expectation;
@@ -164,6 +164,16 @@ pub(super) fn erasure(
         org,
         receipt.created_by,
     )])
+}
+
+pub(super) fn erasure_key(
+    verifier: &mut Verifier,
+    _: &KeyEntry,
+    stored: SealedRecord<()>,
+    org: OrgId,
+) -> Expectations {
+    verifier.open(&stored, org.0)?;
+    Ok(Vec::new())
 }
 
 pub(super) fn due(verifier: &mut Verifier, _: &KeyEntry, task: ScheduledTask) -> Expectations {
