@@ -4,14 +4,13 @@ use std::time::Duration;
 
 use super::QueueClaim;
 use crate::error::Error;
+use crate::keys;
 use crate::model::{ConfirmationReason, EndpointId, OrgId, Timestamp, WebhookUrl};
 use crate::service::KnowledgeService;
-use crate::service::deliveries::dispatch::retry::RETRY_DELAY_MAX;
-use crate::service::deliveries::queue::{
-    EndpointQueue, LEASE_AHEAD_MAX, NextPing, UrlConfirmation,
-};
+use crate::service::deliveries::dispatch::retry::{CORRUPT_RETRY_DELAY, RETRY_DELAY_MAX};
+use crate::service::deliveries::queue::{EndpointQueue, EndpointState, NextPing, UrlConfirmation};
 use crate::service::endpoints::EndpointRecord;
-use crate::store::{Entry, Transaction};
+use crate::store::{Entry, Transaction, decode};
 
 /// Minimum and maximum delay until an endpoint looks again whether its URL is confirmed.
 ///
@@ -19,17 +18,19 @@ use crate::store::{Entry, Transaction};
 /// commit that confirms the URL, or an event, makes it look earlier.
 const LOOK_DELAY_MIN: Duration = Duration::from_secs(5);
 const LOOK_DELAY_MAX: Duration = Duration::from_secs(5 * 60);
+/// Time after which another endpoint sends a ping in place of one that is overdue.
+const OVERDUE_MAX: Duration = CORRUPT_RETRY_DELAY.saturating_mul(2);
 
 impl QueueClaim<'_> {
     /// Returns the time until which the endpoint waits, if another one asks its URL.
     ///
-    /// An endpoint whose ping is overdue by more than its lease no longer asks, nor does one that
-    /// was deleted, deactivated or moved.
+    /// An endpoint that was deleted, deactivated or moved no longer asks, nor does one whose ping is
+    /// long overdue, because its data are corrupt.
     pub(super) async fn waits_for_another(&mut self) -> Result<Option<Timestamp>, Error> {
         let (org, now) = (self.claim.org, self.claim.now);
         let next = self.next_ping();
         let next = next.filter(|next| {
-            let is_overdue = now.since(next.at) > LEASE_AHEAD_MAX;
+            let is_overdue = now.since(next.at) > OVERDUE_MAX;
             // The clock may have been set back since.
             let is_ahead = next.at.since(now) > RETRY_DELAY_MAX;
             next.by != self.claim.endpoint && !is_overdue && !is_ahead
@@ -73,26 +74,26 @@ impl QueueClaim<'_> {
     }
 }
 
-/// Returns true if an endpoint still asks a URL for its confirmation.
+/// Returns true if an endpoint still asks a URL for its confirmation: while it is active and has
+/// that URL, it is due for its next ping.
 async fn is_asking(
     transaction: &mut Transaction,
     org: OrgId,
     endpoint: EndpointId,
     url: &WebhookUrl,
 ) -> Result<bool, Error> {
-    let Some(queue) = EndpointQueue::read(transaction, org, endpoint).await? else {
+    let key = keys::endpoint(org, endpoint);
+    let state = transaction.get::<Entry>(&key).await?;
+    // Corrupt data hold up no other endpoint.
+    let state = state.and_then(|state| decode::<EndpointState>(&key, &state).ok());
+    let Some(state) = state.filter(|state| state.value.due.is_some()) else {
         return Ok(false);
     };
-    let parent = queue.state.parent;
+    let parent = state.value.parent;
     let key = EndpointRecord::key(org, endpoint, parent);
-    let found = transaction
-        .get_many::<Entry>(std::slice::from_ref(&key))
-        .await?;
-    let Some(entry) = found.first().and_then(Option::as_ref) else {
-        return Ok(false);
-    };
-    let record = EndpointRecord::decode(parent, &key, entry)?;
-    Ok(record.is_active() && record.url() == url)
+    let record = transaction.get::<Entry>(&key).await?;
+    let record = record.and_then(|record| EndpointRecord::decode(parent, &key, &record).ok());
+    Ok(record.is_some_and(|record| record.is_active() && record.url() == url))
 }
 
 /// Record of an endpoint with what is known about the confirmation of its URL.
