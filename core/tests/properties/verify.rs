@@ -18,7 +18,7 @@ use crate::memory;
 use crate::planted::planted;
 
 /// Families whose entries may be missing, since nothing has to refer to them.
-const OPTIONAL: [&str; 11] = [
+const OPTIONAL: [&str; 12] = [
     "audit_bytes",
     "chat_message",
     "credential_use",
@@ -30,6 +30,7 @@ const OPTIONAL: [&str; 11] = [
     "last_ingest",
     "mcp_key_use",
     "member_refusals",
+    "url_confirmation",
 ];
 /// Families whose entries may be missing unless something refers to them.
 const REFERRED_TO: [&str; 7] = [
