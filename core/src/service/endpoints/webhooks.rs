@@ -172,8 +172,12 @@ impl Webhooks<'_> {
             .perform(Operation::UpdateWebhook, caller, |caller| async move {
                 let org = caller.org();
                 let key = keys::webhook(org, workspace, id);
+                let url = update.url.as_ref();
+                let url = url.map(|url| keys::url_confirmation(org, url.as_str()));
                 let prefetch = Prefetch::keys([key.clone(), keys::endpoint(org, id.into())]);
-                let mut op = caller.in_workspace(workspace, prefetch).await?;
+                let mut op = caller
+                    .in_workspace(workspace, prefetch.and_keys(url))
+                    .await?;
                 let mut stored: Stored = op.find(&key, EntityKind::Webhook).await?;
                 let before = stored.record.clone();
                 IfMatch::require(if_match, &before)?;
