@@ -251,6 +251,7 @@ async fn waiting_endpoints_need_no_pings_of_their_own() {
     for _ in 0..20 {
         unconfirmed(&world).await;
     }
+    world.memories(1).await;
     let mut pings = 0;
     // The retries follow after 5 seconds, 5 minutes and half an hour.
     for _ in 0..25 {
@@ -264,7 +265,6 @@ async fn waiting_endpoints_need_no_pings_of_their_own() {
     let last = listed.last().expect("a webhook");
     let of_last = Endpoint::Webhook(last.workspace_id, last.id);
     world.ping_endpoint(of_last).await.unwrap();
-    world.memories(1).await;
     let sent = send(&world, 200).await;
     assert_eq!(count(&sent, EventType::ChunkCreated), 20);
     for webhook in &listed {

@@ -154,7 +154,7 @@ impl KnowledgeService {
 
     /// Confirms a URL that has answered a ping of an endpoint.
     ///
-    /// Endpoints that wait for it are due now, apart from this one.
+    /// The endpoint that asks it and those that wait are due now, apart from this one.
     pub(in crate::service) async fn confirm_url(
         &self,
         transaction: &mut Transaction,
@@ -177,8 +177,12 @@ impl KnowledgeService {
         };
         transaction.put(key.clone(), &confirmed);
         ScheduledTask::record(key).schedule(transaction, confirmed.expires_at, self.env());
-        let mut waiting = found.map_or_else(Vec::new, |found| found.waiting);
-        waiting.retain(|waiting| *waiting != endpoint);
+        let mut waiting = Vec::new();
+        if let Some(found) = found {
+            waiting = found.waiting;
+            waiting.extend(found.next_ping.map(|next| next.by));
+            waiting.retain(|waiting| *waiting != endpoint);
+        }
         wake(transaction, org, &waiting, now).await
     }
 }

@@ -14,10 +14,12 @@ use crate::store::{Entry, Transaction, decode};
 
 /// Minimum and maximum delay until an endpoint looks again whether its URL is confirmed.
 ///
-/// It looks again after as long as it has waited, so that many waiting endpoints cost little. The
-/// commit that confirms the URL, or an event, makes it look earlier.
+/// It looks again after a part of the time that it has waited, so that many waiting endpoints cost
+/// little. The commit that confirms the URL, or an event, makes it look earlier.
 const LOOK_DELAY_MIN: Duration = Duration::from_secs(5);
 const LOOK_DELAY_MAX: Duration = Duration::from_secs(5 * 60);
+/// Divisor of the time that an endpoint has waited, after which it looks again.
+const LOOKS_WHILE_WAITING: u32 = 4;
 /// Time after which another endpoint sends a ping in place of one that is overdue.
 const OVERDUE_MAX: Duration = CORRUPT_RETRY_DELAY.saturating_mul(2);
 
@@ -47,7 +49,8 @@ impl QueueClaim<'_> {
             self.write_next_ping(Some(confirmation), next);
         }
         let since = self.queue.state.failing_since.unwrap_or(now);
-        let delay = now.since(since).clamp(LOOK_DELAY_MIN, LOOK_DELAY_MAX);
+        let delay = now.since(since) / LOOKS_WHILE_WAITING;
+        let delay = delay.clamp(LOOK_DELAY_MIN, LOOK_DELAY_MAX);
         Ok(Some(now.plus(delay)))
     }
 
