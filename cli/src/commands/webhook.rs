@@ -114,8 +114,8 @@ struct RedeliverArgs {
 /// Send a test event and report the result
 ///
 /// Requires a running server, which makes a single attempt to send a webhook.ping. The exit code is
-/// 0 if the response has a 2xx status. A successful ping confirms a new webhook, and reactivates
-/// one that the service disabled.
+/// 0 if the response has a 2xx status. A successful ping confirms the URL for all webhooks of the
+/// organisation, and reactivates this one if the service disabled it.
 #[derive(Debug, clap::Args)]
 struct PingArgs {
     #[command(flatten)]
