@@ -402,6 +402,10 @@ pub const PAGE_ITEMS_MAX: usize = 200;
 /// It bounds the cost of a filter that nothing matches. Records that do not exist for the caller
 /// are not counted.
 pub const PAGE_RECORDS_MAX: usize = 2_000;
+/// Time for which the confirmation of a URL counts for further endpoints of the organisation.
+///
+/// An endpoint that is confirmed stays so until its URL changes.
+pub const URL_CONFIRMATION_LIFETIME: Duration = Duration::from_secs(90 * 24 * 60 * 60);
 /// Time for which a replaced signing secret remains valid.
 pub const SIGNING_SECRET_OVERLAP: Duration = Duration::from_secs(24 * 60 * 60);
 /// Maximum difference, either way, between the time of a signed message and its arrival.

@@ -211,6 +211,13 @@ fn limits() -> String {
             "validity of a replaced signing secret",
             format!("{} hours", limits::SIGNING_SECRET_OVERLAP.as_secs() / 3_600),
         ),
+        (
+            "age of the confirmation of a URL",
+            format!(
+                "{} days",
+                limits::URL_CONFIRMATION_LIFETIME.as_secs() / (24 * 3_600)
+            ),
+        ),
         ("key in a store", bytes(KEY_BYTES_MAX)),
         ("value in a store", bytes(VALUE_BYTES_MAX)),
         ("mutations of one commit", COMMIT_MUTATIONS_MAX.to_string()),

@@ -7,7 +7,8 @@ use console::Style;
 use http::Method;
 use knowledge_core::env::Env;
 use knowledge_core::model::{
-    Delivery, DeliveryAttempt, DeliveryId, DeliveryStatus, EndpointId, Timestamp, Workspace,
+    Confirmation, ConfirmationReason, Delivery, DeliveryAttempt, DeliveryId, DeliveryStatus,
+    EndpointId, EventType, Timestamp, Workspace,
 };
 use knowledge_core::service::{EndpointKind, EndpointSummary};
 use serde::Deserialize;
@@ -113,8 +114,8 @@ struct RedeliverArgs {
 /// Send a test event and report the result
 ///
 /// Requires a running server, which makes a single attempt to send a webhook.ping. The exit code is
-/// 0 if the response has a 2xx status. A successful ping confirms a new webhook, and reactivates
-/// one that the service disabled.
+/// 0 if the response has a 2xx status. A successful ping confirms the URL for all webhooks of the
+/// organisation, and reactivates this one if the service disabled it.
 #[derive(Debug, clap::Args)]
 struct PingArgs {
     #[command(flatten)]
@@ -180,6 +181,7 @@ async fn list(args: ListArgs) -> Result<(), Failure> {
         ("KIND", Fit::Optional),
         ("URL", Fit::Cut),
     ];
+    let now = Env::system().now();
     output.print_list(&all, &columns, |endpoint| {
         let workspace = workspaces
             .iter()
@@ -188,7 +190,7 @@ async fn list(args: ListArgs) -> Result<(), Failure> {
             Cell::new(endpoint.id.to_string()),
             Cell::new(workspace.map_or("-", |workspace| workspace.slug.as_str())),
             Cell::new(endpoint.event_type.as_str()),
-            state(endpoint),
+            state(endpoint, now),
             Cell::new(counted(endpoint.pending)),
             Cell::new(counted(endpoint.dead)),
             Cell::new(noun(endpoint.kind)),
@@ -197,17 +199,30 @@ async fn list(args: ListArgs) -> Result<(), Failure> {
     })
 }
 
-/// Formats the state: `active`, `unconfirmed`, `inactive`, or the reason why the service disabled
-/// the endpoint.
-fn state(endpoint: &EndpointSummary) -> Cell {
+/// Formats the state: `active`, `unconfirmed` with what delays the next ping, `inactive`, or the
+/// reason why the service disabled the endpoint.
+fn state(endpoint: &EndpointSummary, now: Timestamp) -> Cell {
     match endpoint.disabled_reason {
         Some(reason) => Cell::new(format!("disabled: {reason}")).styled(Style::new().red()),
         None if endpoint.is_active && !endpoint.is_confirmed => {
-            Cell::new("unconfirmed").styled(Style::new().yellow())
+            let delay = delay(&endpoint.confirmation, now);
+            let delay = delay.map_or_else(String::new, |delay| format!(": {delay}"));
+            Cell::new(format!("unconfirmed{delay}")).styled(Style::new().yellow())
         }
         None if endpoint.is_active => Cell::new("active").styled(Style::new().green()),
         None => Cell::new("inactive").styled(Style::new().dim()),
     }
+}
+
+/// Formats what delays the next ping to an unconfirmed URL, and until when.
+fn delay(confirmation: &Confirmation, now: Timestamp) -> Option<String> {
+    let reason = match confirmation.reason? {
+        ConfirmationReason::NoAnswer => "no answer",
+        ConfirmationReason::HostLimit => "limit of pings to its host",
+        ConfirmationReason::OrganizationLimit => "limit of the organisation's pings to its host",
+    };
+    let next = next(confirmation.next_attempt_at, now);
+    Some(format!("{reason}, next ping {next}"))
 }
 
 fn counted(count: usize) -> String {
@@ -237,6 +252,8 @@ async fn deliveries(args: DeliveriesArgs) -> Result<(), Failure> {
     if has_more {
         eprintln!("there are more deliveries; raise --limit to list them");
     }
+    let segments = ["endpoints", id.as_str()];
+    let endpoint: EndpointSummary = operator.call(Method::GET, &segments, None, FLAGS).await?;
     let columns = [
         ("ID", Fit::Whole),
         ("EVENT AT", Fit::Whole),
@@ -256,7 +273,7 @@ async fn deliveries(args: DeliveriesArgs) -> Result<(), Failure> {
             Cell::new(delivery.status.as_str()).styled(style(delivery.status)),
             Cell::new(delivery.attempts.len().to_string()),
             Cell::new(outcome.as_deref().unwrap_or("-")),
-            Cell::new(next(delivery.next_attempt_at, now)),
+            Cell::new(next_of(delivery, &endpoint, now)),
         ]
     })
 }
@@ -281,6 +298,22 @@ fn outcome(attempt: &DeliveryAttempt) -> String {
         (Some(status), Some(failed)) => format!("{status}, {failed}"),
         (None, Some(failed)) => failed,
         (None, None) => "-".to_owned(),
+    }
+}
+
+/// Formats the time of the next attempt. To an unconfirmed URL, events wait for its confirmation,
+/// and pings that are due for what delays them.
+fn next_of(delivery: &Delivery, endpoint: &EndpointSummary, now: Timestamp) -> String {
+    let planned = delivery.next_attempt_at;
+    let is_due = planned.is_some_and(|at| at <= now);
+    if planned.is_none() || endpoint.is_confirmed || !endpoint.is_active {
+        next(planned, now)
+    } else if delivery.event_type != EventType::WebhookPing {
+        "once confirmed".to_owned()
+    } else if is_due {
+        next(endpoint.confirmation.next_attempt_at.or(planned), now)
+    } else {
+        next(planned, now)
     }
 }
 
@@ -358,7 +391,12 @@ async fn ping(args: PingArgs) -> Result<(), Failure> {
     output.print_if_json(&delivery)?;
     Err(Failure::new(match delivery.status {
         DeliveryStatus::Pending => {
-            format!("the ping is still pending; see `knowledge webhook deliveries {id}`")
+            let segments = ["endpoints", id.as_str()];
+            let endpoint: EndpointSummary =
+                operator.call(Method::GET, &segments, None, FLAGS).await?;
+            let delay = delay(&endpoint.confirmation, Env::system().now());
+            let delay = delay.map_or_else(String::new, |delay| format!(" ({delay})"));
+            format!("the ping is still pending{delay}; see `knowledge webhook deliveries {id}`")
         }
         _ => {
             let outcome = outcome.as_deref().unwrap_or("it was not attempted");
@@ -391,7 +429,7 @@ impl EndpointArgs {
 
 #[cfg(test)]
 mod tests {
-    use knowledge_core::model::{DeliveryFailure, DeliveryFailureCode};
+    use knowledge_core::model::{ConfirmationState, DeliveryFailure, DeliveryFailureCode};
 
     use super::*;
 
@@ -431,6 +469,23 @@ mod tests {
             ["-", "now", "in 5 s", "in 5 min"]
         );
         assert_eq!(next(Some(Timestamp::UNIX_EPOCH), now), "now");
+    }
+
+    #[test]
+    fn delay_of_ping_names_its_reason_and_end() {
+        let now = Timestamp::UNIX_EPOCH.plus(Duration::from_secs(1_000));
+        let shown = |reason| {
+            let confirmation = Confirmation {
+                state: ConfirmationState::Pending,
+                next_attempt_at: Some(now.plus(Duration::from_secs(300))),
+                reason,
+            };
+            delay(&confirmation, now)
+        };
+        assert_eq!(shown(None), None);
+        let limited = shown(Some(ConfirmationReason::HostLimit));
+        let expected = "limit of pings to its host, next ping in 5 min";
+        assert_eq!(limited.as_deref(), Some(expected));
     }
 
     #[test]

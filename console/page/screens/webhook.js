@@ -17,10 +17,17 @@ const STATUSES = /** @type {const} */ (["pending", "delivered", "dead"]);
 
 /** @type {Record<string, string>} */
 const EXPLANATIONS = {
-  unconfirmed: "Its URL has not answered a ping with 2xx yet. Events wait.",
+  unconfirmed: "Its URL has not answered a ping of this organisation with 2xx yet. Events wait.",
   inactive: "It was deactivated. Events that happen now are not sent to it.",
   gone: "It answered 410 Gone, so the service disabled it. Events become dead letters.",
   failing: "It failed for so long that the service disabled it. Events become dead letters.",
+};
+
+/** What delays the next ping to an unconfirmed URL. @type {Record<string, string>} */
+const DELAYS = {
+  no_answer: "The last ping was not answered.",
+  host_limit: "Its host has received as many pings in an hour as it may.",
+  organization_limit: "This organisation has sent as many pings to its host in an hour as it may.",
 };
 
 const NODE_EXAMPLE = `import { Webhook } from "standardwebhooks";
@@ -41,6 +48,15 @@ export function webhookState({ is_active, is_confirmed, disabled_reason }) {
   if (disabled_reason !== null) return "failing";
   if (!is_active) return "inactive";
   return is_confirmed ? "active" : "unconfirmed";
+}
+
+/**
+ * Shows when the URL of an unconfirmed webhook is asked next, and what delays that.
+ * @param {Webhook} webhook
+ */
+export function nextPing({ confirmation }) {
+  if (!confirmation?.reason) return nothing;
+  return html`<span>${DELAYS[confirmation.reason]} Next ping ${time(confirmation.next_attempt_at)}.</span>`;
 }
 
 export class WebhookView {
@@ -90,7 +106,7 @@ export class WebhookView {
         ${this.#task.error ? problem(this.#task.error, () => this.#reload()) : loading()}`;
     const explanation = EXPLANATIONS[webhook.disabled_reason ?? webhookState(webhook)];
     const lead = html`${stateBadge(webhookState(webhook))} ${tag(webhook.event_type)}
-      <span>${explanation ?? nothing}</span>`;
+      <span>${explanation ?? nothing}</span> ${nextPing(webhook)}`;
     return html`
       ${back} ${pageHeader({ title: webhook.url, lead, actions: this.#actions(webhook) })}
       <section class="card flush" aria-labelledby="deliveries">
@@ -160,7 +176,7 @@ export class WebhookView {
 
   /** @param {Delivery} delivery */
   #delivery(delivery) {
-    const { id, attempts, status, next_attempt_at } = delivery;
+    const { id, attempts, status } = delivery;
     return html`
       <li>
         <details>
@@ -168,7 +184,7 @@ export class WebhookView {
             ${icon("next")}
             <span class="entry-action"><code>${delivery.event_type}</code></span>
             <span class="faint"
-              >${count(attempts.length, "attempt")}${next_attempt_at === null ? nothing : html`, next ${time(next_attempt_at)}`}</span
+              >${count(attempts.length, "attempt")}${this.#next(delivery)}</span
             >
             ${stateBadge(status)}
             <time class="faint nowrap" datetime=${delivery.created_at}>${fullTime(delivery.created_at)}</time>
@@ -196,6 +212,20 @@ export class WebhookView {
         </details>
       </li>
     `;
+  }
+
+  /**
+   * Says when a delivery is attempted next. While the URL is unconfirmed, events wait for that, and
+   * a ping that is due for what delays it.
+   * @param {Delivery} delivery
+   */
+  #next({ event_type, next_attempt_at }) {
+    if (next_attempt_at === null) return nothing;
+    const webhook = this.#webhook;
+    if (!webhook || webhookState(webhook) !== "unconfirmed") return html`, next ${time(next_attempt_at)}`;
+    if (event_type !== "webhook.ping") return ", sent once its URL is confirmed";
+    const delayed = webhook.confirmation?.next_attempt_at ?? next_attempt_at;
+    return html`, next ${time(Date.parse(next_attempt_at) <= Date.now() ? delayed : next_attempt_at)}`;
   }
 
   /** @param {Event} event */

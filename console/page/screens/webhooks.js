@@ -7,7 +7,7 @@ import { actionButton, confirm, openForm, openMessage, textOf } from "../ui/acti
 import { html, repeat } from "../ui/lit.js";
 import { stateBadge, tag, time } from "../ui/marks.js";
 import { actionsHeading, empty, listView, pageHeader, secretBox, selectField, table, textField } from "../ui/parts.js";
-import { verification, WebhookView, webhookState } from "./webhook.js";
+import { nextPing, verification, WebhookView, webhookState } from "./webhook.js";
 
 /**
  * @import { EventType, InboundWebhook, Webhook } from "../../../wasm/pkg/operations.js"
@@ -107,7 +107,7 @@ export class WebhooksScreen {
       <tr>
         <th scope="row"><a class="break" href=${address(webhook.id)}>${webhook.url}</a></th>
         <td data-label="Event">${tag(webhook.event_type)}</td>
-        <td data-label="State">${stateBadge(webhookState(webhook))}</td>
+        <td data-label="State">${stateBadge(webhookState(webhook))} ${nextPing(webhook)}</td>
         <td data-label="Registered" class="nowrap">${time(webhook.created_at)}</td>
       </tr>
     `;

@@ -314,6 +314,9 @@ macro_rules! families {
         disabled_endpoint_count(org: OrgId) => Count,
             range disabled_endpoint_counts(), checked by operations::counter();
 
+        /// Confirmation of a URL by the organisation, or the next ping that asks for it.
+        url_confirmation(org: OrgId, url: &str as Sha256) => UrlConfirmation,
+            with org(org), checked by deliveries::url_confirmation();
         /// Recent pings to the unconfirmed endpoints of a host, over all organisations.
         host_pings(host: &str as Sha256) => HostPings, checked by deliveries::host_pings();
 

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    DisabledReason, EventType, InboundWebhookId, MemberId, MemoryId, OrgId, RecallId, SourceId,
-    SubscriptionId, Timestamp, WebhookId, WebhookUrl, WorkspaceId,
+    Confirmation, DisabledReason, EventType, InboundWebhookId, MemberId, MemoryId, OrgId, RecallId,
+    SourceId, SubscriptionId, Timestamp, WebhookId, WebhookUrl, WorkspaceId,
 };
 use crate::request::request;
 use crate::request::rules::{Flag, Id, Name, Parsed, Url};
@@ -76,6 +76,10 @@ pub struct CitationSubscription {
     pub webhook_url: WebhookUrl,
     /// True if the URL has answered a `webhook.ping` with 2xx. Until then, nothing else is sent.
     pub is_confirmed: bool,
+    /// How far the confirmation is; omitted from the response of the creation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schemars(with = "Confirmation"))]
+    pub confirmation: Option<Confirmation>,
     /// Secret that signs deliveries (Standard Webhooks 1.0.0: `whsec_` and base64).
     ///
     /// It is returned only when the subscription is created, and is `null` afterwards.
@@ -118,6 +122,10 @@ pub struct Webhook {
     pub disabled_reason: Option<DisabledReason>,
     /// True if the URL has answered a `webhook.ping` with 2xx. Until then, nothing else is sent.
     pub is_confirmed: bool,
+    /// How far the confirmation is; omitted from the response of the creation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schemars(with = "Confirmation"))]
+    pub confirmation: Option<Confirmation>,
     /// Secret that signs deliveries.
     ///
     /// It is returned only when the webhook is created, and is `null` afterwards.

@@ -4,6 +4,7 @@ pub mod access;
 mod address;
 mod audit;
 mod bulk_json;
+mod confirmation;
 mod dashboard;
 mod deliveries;
 mod delivery;
@@ -28,6 +29,7 @@ pub use self::address::{
     SpecialRange,
 };
 pub use self::audit::{AuditAction, AuditReads, OutcomeKind, ResourceKind};
+pub use self::confirmation::{Confirmation, ConfirmationReason, ConfirmationState};
 pub use self::dashboard::{
     ChatSummary, Checklist, ChecklistStep, ChecklistTier, ConnectorHealth, ConnectorScope,
     ConnectorStatus, DashboardSummary, McpClient, McpKeySummary, WorkspaceSummary,

@@ -65,15 +65,15 @@ impl Dumped {
         let token = new_token(org.members.owner.id, CredentialKind::Bearer);
         let issued = operator.issue(org.id, &token).await.unwrap();
         let by = Caller::new(issued.secret.clone());
-        let url = || "https://hooks.invalid/hook".parse().unwrap();
+        let url = |path: &str| format!("https://hooks.invalid/{path}").parse().unwrap();
         let webhook = NewWebhook::builder()
             .event_type(EventType::ChunkCreated)
-            .url(url())
+            .url(url("unconfirmed"))
             .build();
         let webhook = service.webhooks().create(&by, org.side.id, &webhook).await;
         let subscription = NewCitationSubscription::builder()
             .recall_id(org.recall)
-            .webhook_url(url())
+            .webhook_url(url("citations"))
             .build();
         let subscribed = service.citation_subscriptions().create(&by, &subscription);
         subscribed.await.unwrap();

@@ -229,6 +229,13 @@ fn of_deliveries() -> Vec<Planted> {
         ("event", "/kept_until", later(), NotDue, "event"),
         ("host_pings", "/expires_at", later(), NotDue, "host_pings"),
         (
+            "url_confirmation",
+            "/expires_at",
+            later(),
+            NotDue,
+            "url_confirmation",
+        ),
+        (
             "endpoint",
             "/parent",
             json!({"webhook": other()}),

@@ -31,6 +31,7 @@ const OPTIONAL: [&str; 12] = [
     "last_ingest",
     "mcp_key_use",
     "member_refusals",
+    "url_confirmation",
 ];
 /// Families whose entries may be missing unless something refers to them.
 const REFERRED_TO: [&str; 7] = [

@@ -71,6 +71,10 @@ async fn admin_api_lists_endpoints_with_pending_counts() {
         ("is_active", json!(true)),
         ("disabled_reason", Value::Null),
         ("is_confirmed", json!(true)),
+        (
+            "confirmation",
+            json!({ "state": "confirmed", "next_attempt_at": null, "reason": null }),
+        ),
         ("pending", json!(0)),
         ("dead", json!(0)),
     ];

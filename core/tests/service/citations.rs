@@ -2,7 +2,9 @@
 
 use knowledge_core::internals::keys;
 use knowledge_core::limits::{RECALL_MEMORIES_MAX, SUBSCRIPTIONS_PER_RECALL_CEILING};
-use knowledge_core::model::{CitationSubscription, NewErasure, RecallId};
+use knowledge_core::model::{
+    CitationSubscription, Confirmation, ConfirmationState, NewErasure, RecallId,
+};
 use knowledge_core::service::{Caller, PageRequest};
 use knowledge_core::store::{Commit, Key};
 use knowledge_store::faults::FaultPlan;
@@ -159,6 +161,11 @@ async fn subscriptions_are_listed_read_and_ended_without_secrets() {
         let subscription = subscribe(&world, &world.owner, recall, URL).await.unwrap();
         made.push(CitationSubscription {
             signing_secret: None,
+            confirmation: Some(Confirmation {
+                state: ConfirmationState::Pending,
+                next_attempt_at: None,
+                reason: None,
+            }),
             ..subscription
         });
     }

@@ -37,8 +37,8 @@ async fn pings_to_host_are_bounded_over_organizations() {
     for number in 0..5 {
         let seed: Seed = world.stranger(&format!("tenant-{number}")).await;
         let workspace = seed.workspace(&new_workspace("main")).await.unwrap().id;
-        for url in hosts.iter().cycle().take(10) {
-            let (owner, new) = (&seed.owner, new_webhook(url));
+        for (number, url) in hosts.iter().cycle().take(10).enumerate() {
+            let (owner, new) = (&seed.owner, new_webhook(&format!("{url}{number}")));
             let created = world.by(owner).within(workspace).create_webhook(&new);
             created.await.unwrap();
         }
@@ -81,6 +81,11 @@ async fn unconfirmed_at(world: &World, url: &str) -> Webhook {
     world.create_webhook(&new).await.unwrap()
 }
 
+/// Creates a webhook with a URL of its own at the host.
+async fn numbered(world: &World, number: usize) -> Webhook {
+    unconfirmed_at(world, &format!("{URL}/{number}")).await
+}
+
 #[tokio::test]
 async fn requested_pings_count_toward_bound_of_host() {
     let world = default_world().await;
@@ -103,8 +108,8 @@ async fn requested_pings_count_toward_bound_of_host() {
 #[tokio::test]
 async fn waiting_pings_of_many_endpoints_are_all_sent() {
     let world = default_world().await;
-    for _ in 0..25 {
-        unconfirmed(&world).await;
+    for number in 0..25 {
+        numbered(&world, number).await;
     }
     let mut sent = Vec::new();
     for _ in 0..3 {
@@ -119,8 +124,8 @@ async fn waiting_pings_of_many_endpoints_are_all_sent() {
 #[tokio::test]
 async fn organization_leaves_half_of_pings_to_others() {
     let world = default_world().await;
-    for _ in 0..25 {
-        unconfirmed(&world).await;
+    for number in 0..25 {
+        numbered(&world, number).await;
     }
     assert_eq!(send(&world, 500).await.len(), 10);
     let other = world.stranger("other").await;
@@ -144,8 +149,8 @@ async fn organization_leaves_half_of_pings_to_others() {
 #[tokio::test]
 async fn bound_of_one_ping_permits_one() {
     let world = World::with(|options| options.limits.pings_per_host_max = 1).await;
-    for _ in 0..2 {
-        unconfirmed(&world).await;
+    for number in 0..2 {
+        numbered(&world, number).await;
     }
     for _ in 0..2 {
         assert_eq!(send(&world, 200).await, [EventType::WebhookPing]);
@@ -184,8 +189,9 @@ const SPELLINGS: [&[&str]; 3] = [
 async fn every_spelling_of_host_counts_toward_its_bound() {
     for spellings in SPELLINGS {
         let world = default_world().await;
-        for spelling in spellings.iter().cycle().take(3 * spellings.len() + 11) {
-            unconfirmed_at(&world, spelling).await;
+        let all = spellings.iter().cycle().take(3 * spellings.len() + 11);
+        for (number, spelling) in all.enumerate() {
+            unconfirmed_at(&world, &format!("{spelling}{number}")).await;
         }
         assert_eq!(send(&world, 500).await.len(), 10, "{spellings:?}");
     }
@@ -237,8 +243,8 @@ async fn lost_attempts_count_toward_bound() {
 async fn endpoint_that_waits_for_days_is_disabled() {
     let world = World::with(|options| options.limits.pings_per_host_max = 1).await;
     let mut waiting = Vec::new();
-    for _ in 0..40 {
-        waiting.push(unconfirmed(&world).await);
+    for number in 0..40 {
+        waiting.push(numbered(&world, number).await);
     }
     world.memories(1).await;
     let mut sent = 0;
@@ -268,8 +274,8 @@ async fn endpoint_that_waits_for_days_is_disabled() {
 #[tokio::test]
 async fn bound_survives_restart() {
     let world = default_world().await;
-    for _ in 0..12 {
-        unconfirmed(&world).await;
+    for number in 0..12 {
+        numbered(&world, number).await;
     }
     assert_eq!(send(&world, 500).await.len(), 10);
     let world = world.served_with(FaultPlan::none()).await;

@@ -105,6 +105,7 @@ mod sources;
 mod table;
 mod tenancy;
 mod tenancy_ids;
+mod url_confirmation;
 mod verify_cost;
 mod webhook_changes;
 mod webhooks;

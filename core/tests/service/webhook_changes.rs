@@ -45,12 +45,14 @@ async fn webhook_secret_is_shown_only_on_creation() {
     let (webhook, inbound) = (register(&world).await, register_inbound(&world).await);
     assert!(webhook.signing_secret.is_some() && inbound.signing_secret.is_some());
     let listed = world.list_webhooks(&page).await;
-    let read = world.get_webhook(webhook.id).await;
+    let read = world.get_webhook(webhook.id).await.unwrap().value;
     let shown = Webhook {
         signing_secret: None,
+        confirmation: read.confirmation,
         ..webhook
     };
-    assert_eq!(read.unwrap().value, shown);
+    assert_eq!(read, shown);
+    assert!(read.confirmation.is_some());
     assert_eq!(listed.unwrap().data, [shown]);
     let listed = world.list_inbound(&page).await;
     let read = world.get_inbound(inbound.id).await;

@@ -24,6 +24,7 @@ pub trait Show {
     /// | a bearer token (`wkt_`, an organisation and 32 bytes) | `<token>` |
     /// | the cursor of the next page | `<cursor>` |
     /// | a signing secret (`whsec_` and the base64 of 32 bytes) | `<secret>` |
+    /// | the confirmation of an endpoint that is pending, whose ping may be tried | `<pending>` |
     /// | the slug of one of the fixture's organisations | `<org>` |
     fn show(&self) -> String;
 
@@ -90,6 +91,7 @@ static VOLATILE: LazyLock<Regex> = LazyLock::new(|| {
         | (?<secret> \b whsec_[A-Za-z0-9+/]{43}= )
         | (?<token> \b wkt_[0-9a-f]{32}_[A-Za-z0-9_-]{43} )
         | (?<cursor> "next_cursor":\x20"[A-Za-z0-9_-]+" )
+        | (?<pending> "confirmation":\x20\{"state":\x20"pending"[^}]*\} )
         | (?<org> \b org-[0-9]{2}\b )
         "#,
     )
@@ -120,6 +122,8 @@ pub(super) fn stable(text: &str) -> String {
             "<token>".to_owned()
         } else if found.name("cursor").is_some() {
             "\"next_cursor\": \"<cursor>\"".to_owned()
+        } else if found.name("pending").is_some() {
+            "\"confirmation\": \"<pending>\"".to_owned()
         } else {
             "<org>".to_owned()
         }

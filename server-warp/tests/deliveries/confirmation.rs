@@ -101,3 +101,25 @@ async fn receiver_gets_only_pings_until_it_answers_one() {
             .all(|seen| seen == "chunk.created")
     );
 }
+
+#[tokio::test]
+async fn one_ping_confirms_all_endpoints_with_its_url() {
+    const WEBHOOKS: usize = 40;
+    let (_, _, world) = World::by_clock(VirtualClock::new()).await;
+    let (peer, status, types) = peer().await;
+    *status.lock().expect("no panic") = 204;
+    for _ in 0..WEBHOOKS {
+        register(&world, &peer.url()).await;
+    }
+    world.ingest().await;
+    let deliveries = Deliveries::through(delivery_client());
+    let often = deliveries.poll_every(std::time::Duration::from_millis(20));
+    let _server = Serving::start(&world.service, often).await;
+    let count = |of: &str| {
+        let types = types.lock().expect("no panic");
+        types.iter().filter(|seen| *seen == of).count()
+    };
+    until("the events", async || count("chunk.created") == WEBHOOKS).await;
+    world.is_idle().await;
+    assert_eq!(count("webhook.ping"), 1);
+}

@@ -9,8 +9,8 @@ use super::{
 use knowledge_core::ProblemCode;
 use knowledge_core::access::{Action, CredentialKind};
 use knowledge_core::model::{
-    CitationSubscription, InboundWebhook, InboundWebhookId, SubscriptionId, Timestamp, Webhook,
-    WebhookId, WebhookUrl, WorkspaceId,
+    CitationSubscription, Confirmation, ConfirmationState, InboundWebhook, InboundWebhookId,
+    SubscriptionId, Timestamp, Webhook, WebhookId, WebhookUrl, WorkspaceId,
 };
 use knowledge_core::service::AuditAction;
 
@@ -95,7 +95,30 @@ impl Org {
             let origin = format!("{}//{}", parts[0], parts[2]);
             found.webhook_url = origin.parse().expect("the origin of a URL is a URL");
         }
+        found.confirmation = Some(confirmation(true));
         found
+    }
+}
+
+/// Returns a webhook as callers see it.
+pub(crate) fn shown_webhook(found: &Webhook) -> Webhook {
+    Webhook {
+        confirmation: Some(confirmation(found.is_active)),
+        ..found.clone()
+    }
+}
+
+/// Returns how far the confirmation of an endpoint is: the simulation sends no pings.
+fn confirmation(is_active: bool) -> Confirmation {
+    let state = if is_active {
+        ConfirmationState::Pending
+    } else {
+        ConfirmationState::Stopped
+    };
+    Confirmation {
+        state,
+        next_attempt_at: None,
+        reason: None,
     }
 }
 

@@ -38,7 +38,7 @@ pub(crate) use self::access::{Asked, Owner, Token, Who, change_of, done, possibl
 pub(crate) use self::audit::{AuditFacts, AuditOperation};
 pub(crate) use self::dashboard::ConnectorFacts;
 pub(crate) use self::deliveries::{PendingPing, id_of, resource_of};
-pub(crate) use self::endpoints::{InboundFacts, SECRET_OVERLAP, limit_reached};
+pub(crate) use self::endpoints::{InboundFacts, SECRET_OVERLAP, limit_reached, shown_webhook};
 pub(crate) use self::memories::{Batch, labels_state, wire_memory};
 use self::refusals::Refusals;
 pub(crate) use self::removal::Removing;

@@ -8,7 +8,7 @@
 //!    the endpoint is due.
 //! 3. [`dispatch`] claims what is due under leases, and records the outcome of each attempt:
 //!    success, a retry or a dead letter. The host makes the HTTP exchange. An endpoint receives only
-//!    pings until it has answered one.
+//!    pings until its URL has answered one, which confirms it for the organisation.
 //! 4. [`history`] retains events with their deliveries, which callers inspect and redeliver.
 
 mod dispatch;
@@ -34,5 +34,5 @@ pub(super) use self::history::{
 pub use self::queue::DELIVERY_LEASE;
 pub(super) use self::queue::{
     DeliveryRef, EndpointParent, EndpointQueue, EndpointState, EndpointSwitch, StoredDelivery,
-    find_delivery,
+    UrlConfirmation, find_delivery,
 };

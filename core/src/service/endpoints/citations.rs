@@ -12,8 +12,8 @@ use crate::model::{
 };
 use crate::operation::Operation;
 use crate::service::access::monitor::slugs_read;
-use crate::service::deliveries::{EndpointParent, EndpointQueue};
-use crate::service::endpoints::find_subscription;
+use crate::service::deliveries::{EndpointParent, EndpointQueue, UrlConfirmation};
+use crate::service::endpoints::{find_subscription, show_confirmations};
 use crate::service::memories::recalls::find_recall;
 use crate::service::operation::{Authorized, Prefetch, Unauthenticated};
 use crate::service::outbox::sequences_read;
@@ -29,9 +29,9 @@ impl CitationSubscriptions<'_> {
     /// Subscribes the caller to the citations of a recall.
     ///
     /// The signing secret is returned only here, not by a repetition with the idempotency key. The
-    /// URL receives a `webhook.ping`, and once it has answered that with 2xx, changes while the
-    /// credential of the caller is valid and permits `citation_subscription:manage` in the
-    /// workspace.
+    /// URL receives a `webhook.ping`, unless the organisation has confirmed it in the last 90 days.
+    /// Once it is confirmed, it receives changes while the credential of the caller is valid and
+    /// permits `citation_subscription:manage` in the workspace.
     ///
     /// # Errors
     /// Those of [`Operation::CreateCitationSubscription`]; [`Error::InvalidRequest`] for an address
@@ -53,8 +53,9 @@ impl CitationSubscriptions<'_> {
                     let org = caller.org();
                     let counter = keys::subscription_count(org, recall);
                     let quota = keys::usage(org, Quota::Endpoints);
+                    let url = keys::url_confirmation(org, request.webhook_url.as_str());
                     let prefetch =
-                        Prefetch::keys([keys::recall(org, recall), counter.clone(), quota])
+                        Prefetch::keys([keys::recall(org, recall), counter.clone(), quota, url])
                             .and_ranges([sequences_read(org), slugs_read(org)]);
                     let caller = caller.authenticate(prefetch).await?;
                     let (mut op, recall) = find_recall(caller, recall).await?;
@@ -64,6 +65,9 @@ impl CitationSubscriptions<'_> {
                     op.reserve(Quota::Endpoints, 1).await?;
                     let id = SubscriptionId(self.service.env().uuid());
                     let (secret, sealed) = op.sealer().await?.new_secret(id.0, self.service.env());
+                    let (transaction, url) = (&mut op.transaction, &request.webhook_url);
+                    let is_confirmed =
+                        UrlConfirmation::is_given(transaction, org, url, now).await?;
                     let mut subscription = CitationSubscription {
                         id,
                         org_id: org,
@@ -71,7 +75,8 @@ impl CitationSubscriptions<'_> {
                         recall_id: recall.id,
                         subscriber_user_id: op.principal.member_id(),
                         webhook_url: request.webhook_url.clone(),
-                        is_confirmed: false,
+                        is_confirmed,
+                        confirmation: None,
                         signing_secret: None,
                         created_at: now,
                     };
@@ -83,14 +88,19 @@ impl CitationSubscriptions<'_> {
                     transaction.create(keys::subscription_id(org, id), &recall.id);
                     let parent = EndpointParent::Subscription(recall.id);
                     let (workspace, endpoint) = (recall.workspace_id, id.into());
-                    EndpointQueue::create(transaction, org, workspace, endpoint, parent, now)
+                    let due = (!is_confirmed).then_some(now);
+                    EndpointQueue::create(transaction, org, workspace, endpoint, parent, due)
                         .await?;
                     subscription.signing_secret = Some(secret);
                     op.done(subscription)
                 },
                 |caller, replay| async move {
                     let id = SubscriptionId(replay.created);
-                    self.get(&caller, id).await
+                    let subscription = self.get(&caller, id).await?;
+                    Ok(CitationSubscription {
+                        confirmation: None,
+                        ..subscription
+                    })
                 },
             )
             .await
@@ -123,11 +133,16 @@ impl CitationSubscriptions<'_> {
                         .and_range(slugs_read(org));
                     let caller = caller.authenticate(prefetch).await?;
                     let (mut op, _) = find_recall(caller, recall).await?;
-                    let show = |_: &Key, stored: Stored| Ok(PageRecord::Shown(stored.record));
-                    let mut found = listing.page(&mut op.transaction, page, show).await?;
-                    let records = std::mem::take(&mut found.data).into_iter();
-                    found.data = records.map(|record| shown(&op, record)).collect();
-                    op.done(found)
+                    let show = |_: &Key, stored: Stored| Ok(PageRecord::Shown(stored));
+                    let found = listing.page(&mut op.transaction, page, show).await?;
+                    let Page {
+                        mut data,
+                        next_cursor,
+                    } = found;
+                    show_confirmations(&mut op.transaction, org, &mut data, op.now).await?;
+                    let records = data.into_iter().map(|stored| stored.record);
+                    let data = records.map(|record| shown(&op, record)).collect();
+                    op.done(Page { data, next_cursor })
                 },
             )
             .await
@@ -151,7 +166,10 @@ impl CitationSubscriptions<'_> {
                 Operation::GetCitationSubscription,
                 caller,
                 |caller| async move {
-                    let (op, found) = find(caller, id, None).await?;
+                    let (mut op, mut found) = find(caller, id, None).await?;
+                    let (org, now) = (op.org(), op.now);
+                    let records = std::slice::from_mut(&mut found);
+                    show_confirmations(&mut op.transaction, org, records, now).await?;
                     let shown = shown(&op, found.record);
                     op.done(shown)
                 },

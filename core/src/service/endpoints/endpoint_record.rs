@@ -121,7 +121,8 @@ impl EndpointRecord {
         }
     }
 
-    /// Returns true if the URL has answered a ping, so that events may be sent to it.
+    /// Returns true if the record knows that the URL has answered a ping, so that events may be
+    /// sent to it.
     pub(in crate::service) fn is_confirmed(&self) -> bool {
         match self {
             Self::Webhook(stored) => stored.record.is_confirmed,
@@ -345,20 +346,20 @@ impl KnowledgeService {
         Ok(is_authorized.then_some((principal, held)))
     }
 
-    /// Disables an endpoint for a reason, on behalf of the service.
+    /// Disables an endpoint for a reason, on behalf of the service, and returns its record.
     ///
-    /// `None` enables and confirms it, because it has answered a ping.
+    /// `None` enables and confirms it, because its URL has answered a ping.
     pub(in crate::service) fn set_disabled(
         &self,
         transaction: &mut Transaction,
         mut record: EndpointRecord,
         disabled: Option<DisabledReason>,
         now: Timestamp,
-    ) {
+    ) -> EndpointRecord {
         let was_disabled = record.disabled();
         let is_confirmation = disabled.is_none() && !record.is_confirmed();
         if was_disabled == disabled && !is_confirmation {
-            return;
+            return record;
         }
         let before = record.state();
         if was_disabled != disabled {
@@ -388,5 +389,6 @@ impl KnowledgeService {
             &before,
             &record.state(),
         );
+        record
     }
 }

@@ -6,8 +6,9 @@ use crate::model::{
     AuditAction, NewWebhook, Quota, ResourceKind, Webhook, WebhookId, WebhookUpdate, WorkspaceId,
 };
 use crate::operation::Operation;
-use crate::service::deliveries::{EndpointParent, EndpointQueue, EndpointSwitch};
-use crate::service::operation::Prefetch;
+use crate::service::deliveries::{EndpointParent, EndpointQueue, EndpointSwitch, UrlConfirmation};
+use crate::service::endpoints::show_confirmations;
+use crate::service::operation::{Authorized, Prefetch};
 use crate::service::page::{Listing, Page, PageRecord, PageRequest};
 use crate::service::quota::{RecordLimit, release_unit};
 use crate::service::secrets::sealing::{RotatedSecret, SealedRecord};
@@ -20,8 +21,9 @@ impl Webhooks<'_> {
     /// Registers an outbound webhook.
     ///
     /// The signing secret is returned only here, not by a repetition with the idempotency key. The
-    /// webhook receives a `webhook.ping`, and once it has answered that with 2xx, events while the
-    /// credential of the caller is valid and permits `webhook:manage` in the workspace.
+    /// webhook receives a `webhook.ping`, unless its organisation has confirmed its URL in the last
+    /// 90 days. Once the URL is confirmed, it receives events while the credential of the caller is
+    /// valid and permits `webhook:manage` in the workspace.
     ///
     /// # Errors
     /// Those of [`Operation::CreateWebhook`]; [`Error::InvalidRequest`] for an address that
@@ -45,6 +47,7 @@ impl Webhooks<'_> {
                         counter.clone(),
                         keys::endpoint_sequence(org, workspace),
                         keys::usage(org, Quota::Endpoints),
+                        keys::url_confirmation(org, request.url.as_str()),
                     ]);
                     let mut op = caller.in_workspace(workspace, prefetch).await?;
                     let now = op.now;
@@ -52,6 +55,9 @@ impl Webhooks<'_> {
                     op.reserve(Quota::Endpoints, 1).await?;
                     let id = WebhookId(self.service.env().uuid());
                     let (secret, sealed) = op.sealer().await?.new_secret(id.0, self.service.env());
+                    let (transaction, url) = (&mut op.transaction, &request.url);
+                    let is_confirmed =
+                        UrlConfirmation::is_given(transaction, org, url, now).await?;
                     let mut webhook = Webhook {
                         id,
                         org_id: org,
@@ -60,7 +66,8 @@ impl Webhooks<'_> {
                         url: request.url.clone(),
                         is_active: true,
                         disabled_reason: None,
-                        is_confirmed: false,
+                        is_confirmed,
+                        confirmation: None,
                         signing_secret: None,
                         created_by: op.principal.member_id(),
                         created_at: now,
@@ -73,15 +80,19 @@ impl Webhooks<'_> {
                     op.transaction.create(key, &stored);
                     let parent = EndpointParent::Webhook(workspace);
                     let (transaction, endpoint) = (&mut op.transaction, id.into());
-                    EndpointQueue::create(transaction, org, workspace, endpoint, parent, now)
+                    let due = (!is_confirmed).then_some(now);
+                    EndpointQueue::create(transaction, org, workspace, endpoint, parent, due)
                         .await?;
                     webhook.signing_secret = Some(secret);
                     op.done(webhook)
                 },
                 |caller, replay| async move {
                     let id = WebhookId(replay.created);
-                    let webhook = self.get(&caller, workspace, id).await?;
-                    Ok(webhook.value)
+                    let webhook = self.get(&caller, workspace, id).await?.value;
+                    Ok(Webhook {
+                        confirmation: None,
+                        ..webhook
+                    })
                 },
             )
             .await
@@ -104,9 +115,15 @@ impl Webhooks<'_> {
                 let listing = Listing::new("webhooks", &(), range, Direction::Forward);
                 let prefetch = Prefetch::page(&listing, page);
                 let mut op = caller.in_workspace(workspace, prefetch).await?;
-                let show = |_: &Key, stored: Stored| Ok(PageRecord::Shown(stored.record));
+                let show = |_: &Key, stored: Stored| Ok(PageRecord::Shown(stored));
                 let found = listing.page(&mut op.transaction, page, show).await?;
-                op.done(found)
+                let Page {
+                    mut data,
+                    next_cursor,
+                } = found;
+                show_confirmations(&mut op.transaction, org, &mut data, op.now).await?;
+                let data = data.into_iter().map(|stored| stored.record).collect();
+                op.done(Page { data, next_cursor })
             })
             .await
     }
@@ -127,7 +144,8 @@ impl Webhooks<'_> {
                 let prefetch = Prefetch::keys([key.clone()]);
                 let mut op = caller.in_workspace(workspace, prefetch).await?;
                 let stored: Stored = op.find(&key, EntityKind::Webhook).await?;
-                op.done(WithEtag::strong(stored.record))
+                let found = shown(&mut op, stored).await?;
+                op.done(found)
             })
             .await
     }
@@ -135,8 +153,9 @@ impl Webhooks<'_> {
     /// Changes an outbound webhook. An update that changes nothing returns it as it is.
     ///
     /// An update of `is_active` overrides the service, if it has disabled the webhook. With a new
-    /// `url`, the webhook depends on the credential of the caller from then on, and receives
-    /// nothing but pings until it has answered one.
+    /// `url`, the webhook depends on the credential of the caller from then on. Unless its
+    /// organisation has confirmed that URL in the last 90 days, it receives nothing but pings until
+    /// the URL has answered one.
     ///
     /// # Errors
     /// Those of [`Operation::UpdateWebhook`].
@@ -153,10 +172,14 @@ impl Webhooks<'_> {
             .perform(Operation::UpdateWebhook, caller, |caller| async move {
                 let org = caller.org();
                 let key = keys::webhook(org, workspace, id);
+                let url = update.url.as_ref();
+                let url = url.map(|url| keys::url_confirmation(org, url.as_str()));
                 let prefetch = Prefetch::keys([key.clone(), keys::endpoint(org, id.into())]);
-                let mut op = caller.in_workspace(workspace, prefetch).await?;
+                let mut op = caller
+                    .in_workspace(workspace, prefetch.and_keys(url))
+                    .await?;
                 let mut stored: Stored = op.find(&key, EntityKind::Webhook).await?;
-                let before = stored.record;
+                let before = stored.record.clone();
                 IfMatch::require(if_match, &before)?;
                 let mut after = before.clone();
                 after.event_type = update.event_type.unwrap_or(after.event_type);
@@ -167,9 +190,14 @@ impl Webhooks<'_> {
                     .disabled_reason
                     .filter(|_| update.is_active.is_none());
                 let is_moved = after.url != before.url;
-                after.is_confirmed = before.is_confirmed && !is_moved;
+                if is_moved {
+                    let (transaction, now) = (&mut op.transaction, op.now);
+                    after.is_confirmed =
+                        UrlConfirmation::is_given(transaction, org, &after.url, now).await?;
+                }
                 if after == before {
-                    return op.done(WithEtag::strong(before));
+                    let unchanged = shown(&mut op, stored).await?;
+                    return op.done(unchanged);
                 }
                 after.updated_at = op.now;
                 let switches = |webhook: &Webhook| (webhook.is_active, webhook.disabled_reason);
@@ -195,7 +223,8 @@ impl Webhooks<'_> {
                 op.transaction.put(key, &stored);
                 let resource = (ResourceKind::Webhook, id.0);
                 op.changed(AuditAction::WebhookUpdate, resource, &before, &after);
-                op.done(WithEtag::strong(after))
+                let changed = shown(&mut op, stored).await?;
+                op.done(changed)
             })
             .await
     }
@@ -267,4 +296,15 @@ impl Webhooks<'_> {
             )
             .await
     }
+}
+
+/// Returns a webhook as callers see it. Its entity tag is that of the stored record, which time and
+/// pings to other endpoints do not change.
+async fn shown(op: &mut Authorized<'_>, mut stored: Stored) -> Result<WithEtag<Webhook>, Error> {
+    let WithEtag { etag, .. } = WithEtag::strong(stored.record.clone());
+    let (org, now) = (op.org(), op.now);
+    let shown = std::slice::from_mut(&mut stored);
+    show_confirmations(&mut op.transaction, org, shown, now).await?;
+    let value = stored.record;
+    Ok(WithEtag { value, etag })
 }

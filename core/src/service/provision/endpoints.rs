@@ -8,7 +8,8 @@ use super::Provisioning;
 use crate::error::Error;
 use crate::keys;
 use crate::model::{
-    DisabledReason, EndpointId, EventType, OrgId, Timestamp, Webhook, WebhookUrl, WorkspaceId,
+    Confirmation, ConfirmationState, DisabledReason, EndpointId, EventType, OrgId, Timestamp,
+    Webhook, WebhookUrl, WorkspaceId,
 };
 use crate::service::deliveries::{EndpointParent, EndpointState};
 use crate::service::endpoints::EndpointRecord;
@@ -48,6 +49,8 @@ pub struct EndpointSummary {
     pub disabled_reason: Option<DisabledReason>,
     /// True if the URL has answered a `webhook.ping` with 2xx. Until then, nothing else is sent.
     pub is_confirmed: bool,
+    /// How far the confirmation is.
+    pub confirmation: Confirmation,
     /// Time of creation.
     pub created_at: Timestamp,
     /// Number of pending deliveries, at most 1,000.
@@ -126,6 +129,8 @@ impl Provisioning<'_> {
         let (org, id) = (record.org(), record.endpoint());
         let pending = self.count(&keys::deliveries_due(org, id)).await?;
         let dead = self.count(&keys::dead_letters(org, id)).await?;
+        let (mut reading, now) = (self.service.reading(), self.service.env().now());
+        let confirmation = record.confirmation(&mut reading, now).await?;
         let (kind, event_type, created_at) = match &record {
             EndpointRecord::Webhook(stored) => {
                 let Webhook {
@@ -149,7 +154,8 @@ impl Provisioning<'_> {
             url: record.url().clone(),
             is_active: record.is_active(),
             disabled_reason: record.disabled(),
-            is_confirmed: record.is_confirmed(),
+            is_confirmed: confirmation.state == ConfirmationState::Confirmed,
+            confirmation,
             created_at,
             pending,
             dead,

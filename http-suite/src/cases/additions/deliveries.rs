@@ -18,6 +18,7 @@ suite![
     dead_letters_are_redelivered_and_lists_paginated,
     disabled_endpoint_rejects_pings_and_redeliveries,
     only_an_answered_ping_confirms_an_endpoint,
+    one_answer_confirms_a_url_for_all_endpoints,
     endpoint_disabled_by_service_is_enabled_by_a_ping,
     deliveries_reject_unauthorized_and_unknown_access,
     delivery_belongs_only_to_its_endpoint,
@@ -70,7 +71,8 @@ async fn delivery_is_created_retried_and_completed() {
     let stage = Stage::set().await;
     let (org, base_url) = (stage.org(), stage.base_url());
     let webhook = confirmed(&stage, webhook(org, base_url).await).await;
-    let subscription = confirmed(&stage, subscription(org, base_url).await).await;
+    // Its URL is confirmed.
+    let subscription = subscription(org, base_url).await;
     for endpoint in [webhook, subscription] {
         let made = stage.send(post(format!("{endpoint}/ping"))).await;
         insta::allow_duplicates! {
@@ -241,6 +243,48 @@ async fn only_an_answered_ping_confirms_an_endpoint() {
     assert!(shown.contains(&(&ping, &delivered)), "{shown:?}");
     // The first ping is tried again later.
     assert!(shown.contains(&(&ping, &pending)), "{shown:?}");
+}
+
+async fn one_answer_confirms_a_url_for_all_endpoints() {
+    let stage = Stage::set().await;
+    let (org, base_url) = (stage.org(), stage.base_url());
+    let (first, second) = (webhook(org, base_url).await, webhook(org, base_url).await);
+    let mut endpoints = vec![first, second, subscription(org, base_url).await];
+    let confirmation = async |path: &String| {
+        let shown = stage.send(get(path)).await.json();
+        let is_confirmed = shown["confirmation"]["state"] == "confirmed";
+        assert_eq!(shown["is_confirmed"], is_confirmed);
+        shown["confirmation"].clone()
+    };
+    for path in &endpoints {
+        let shown = confirmation(path).await;
+        assert_eq!(
+            shown,
+            json!({ "state": "pending", "next_attempt_at": null, "reason": null })
+        );
+    }
+    // The one due delivery is the ping of one of them; the others wait for it.
+    stage.attempt(&url(org), Some(500)).await;
+    for path in &endpoints {
+        let shown = confirmation(path).await;
+        assert_eq!(
+            (&shown["state"], &shown["reason"]),
+            (&json!("pending"), &json!("no_answer"))
+        );
+        assert!(shown["next_attempt_at"].is_string(), "{shown}");
+    }
+    ping(&stage, &endpoints[1]).await;
+    let delivered = stage.attempt(&url(org), Some(204)).await;
+    assert_outcome(delivered.as_ref(), &AttemptOutcome::Delivered);
+    // One that is created later needs no ping.
+    endpoints.push(webhook(org, base_url).await);
+    for path in &endpoints {
+        let shown = confirmation(path).await;
+        assert_eq!(
+            shown,
+            json!({ "state": "confirmed", "next_attempt_at": null, "reason": null })
+        );
+    }
 }
 
 async fn endpoint_disabled_by_service_is_enabled_by_a_ping() {

@@ -20,6 +20,13 @@ fn without_secret(mut made: Value) -> Value {
     made
 }
 
+/// Returns a record without its confirmation, which the response to a creation does not have.
+fn without_confirmation(mut shown: Value) -> Value {
+    let fields = shown.as_object_mut().unwrap();
+    fields.remove("confirmation").expect("a confirmation");
+    shown
+}
+
 async fn outbound_webhook_is_listed_updated_and_deleted() {
     let org = own_org();
     let token = &org.members.admin.token;
@@ -35,18 +42,25 @@ async fn outbound_webhook_is_listed_updated_and_deleted() {
     {
       "id": "<uuid 1>", "org_id": "<uuid 2>", "workspace_id": "<uuid 3>",
       "event_type": "chunk.created", "url": "https://example.com/hook", "is_active": true,
-      "disabled_reason": null, "is_confirmed": false, "signing_secret": null,
-      "created_by": "<uuid 4>", "created_at": "<time>", "updated_at": "<time>"
+      "disabled_reason": null, "is_confirmed": false, "confirmation": "<pending>",
+      "signing_secret": null, "created_by": "<uuid 4>", "created_at": "<time>",
+      "updated_at": "<time>"
     }
     "#);
-    assert_eq!(read.json(), without_secret(made.clone()));
+    assert_eq!(made.get("confirmation"), None);
+    assert_eq!(
+        without_confirmation(read.json()),
+        without_secret(made.clone())
+    );
     let listed = get(&webhooks).bearer(token).await;
     assert_eq!(listed.status, 200);
-    assert!(
-        listed.json()["data"]
-            .as_array()
-            .unwrap()
-            .contains(&read.json())
+    let listed = listed.json();
+    let mut listed = listed["data"].as_array().unwrap().iter();
+    let same = listed.find(|listed| listed["id"] == made["id"]).unwrap();
+    assert_eq!(same["confirmation"]["state"], "pending");
+    assert_eq!(
+        without_confirmation(same.clone()),
+        without_secret(made.clone())
     );
 
     let change = json!({ "url": "https://example.org/", "is_active": false });

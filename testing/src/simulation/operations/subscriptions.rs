@@ -88,6 +88,7 @@ impl Request for CreateCitationSubscription {
             subscriber_user_id: who.member,
             webhook_url: new.webhook_url.clone(),
             is_confirmed: false,
+            confirmation: None,
             signing_secret: None,
             created_at: at.now,
         };

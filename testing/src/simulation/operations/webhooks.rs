@@ -6,7 +6,9 @@ use proptest::sample::select;
 use serde_json::json;
 
 use super::{Weighted, create_in, list_in, of, placed, requests, update_placed};
-use crate::model::{AuditFacts, Expected, Model, Moment, RequestErrors, Response, limit_reached};
+use crate::model::{
+    AuditFacts, Expected, Model, Moment, RequestErrors, Response, limit_reached, shown_webhook,
+};
 use crate::simulation::call::{Listing, Request};
 use crate::simulation::world::OrgState;
 use crate::strategies::{governor, new_webhook, webhook_url};
@@ -76,6 +78,7 @@ impl Request for CreateWebhook {
             is_active: true,
             disabled_reason: None,
             is_confirmed: false,
+            confirmation: None,
             signing_secret: None,
             created_by: who.member,
             created_at: at.now,
@@ -104,7 +107,9 @@ impl Request for ListWebhooks {
         let who = model.authorize_in(self.asked(), self.workspace, at.now)?;
         let webhooks = model.org(who.org).webhooks.values();
         let here = webhooks.filter(|webhook| webhook.workspace_id == self.workspace);
-        let records = here.map(|webhook| (webhook.id.0, json!(webhook))).collect();
+        let records = here
+            .map(|webhook| (webhook.id.0, json!(shown_webhook(webhook))))
+            .collect();
         self.page_of(model, Direction::Forward, records, at)
     }
 }
@@ -113,7 +118,7 @@ impl Request for GetWebhook {
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let who = model.authorize_in(self.asked(), self.workspace, at.now)?;
         let found = model.org(who.org).webhook(self.workspace, self.id)?.clone();
-        Ok(model.tagged(&found, at))
+        Ok(model.tagged(&shown_webhook(&found), at))
     }
 }
 
@@ -124,7 +129,7 @@ impl Request for UpdateWebhook {
         update.url.iter().for_each(|url| errors.url("url", url));
         let who = errors.then(model.authorize_in(self.asked(), self.workspace, at.now))?;
         let before = model.org(who.org).webhook(self.workspace, self.id)?.clone();
-        model.require_current(self.if_match.as_ref(), &before)?;
+        model.require_current(self.if_match.as_ref(), &shown_webhook(&before))?;
         let mut after = Webhook {
             event_type: update.event_type.unwrap_or(before.event_type),
             url: update.url.clone().unwrap_or_else(|| before.url.clone()),
@@ -141,7 +146,7 @@ impl Request for UpdateWebhook {
             let entry = AuditFacts::ok(self.id, &before, &after);
             org.audit(&who, AuditAction::WebhookUpdate, entry, at.now);
         }
-        Ok(model.tagged(&after, at))
+        Ok(model.tagged(&shown_webhook(&after), at))
     }
 }
 

@@ -8,10 +8,12 @@ use super::retry::{FAILING_MAX, retry_delay};
 use crate::digest::sha256_bytes;
 use crate::error::Error;
 use crate::model::{
-    DeliveryAttempt, DeliveryFailure, DeliveryFailureCode, DeliveryStatus, DisabledReason,
-    Timestamp,
+    ConfirmationReason, DeliveryAttempt, DeliveryFailure, DeliveryFailureCode, DeliveryStatus,
+    DisabledReason, Timestamp,
 };
-use crate::service::deliveries::queue::{EndpointQueue, EndpointState, StoredDelivery};
+use crate::service::deliveries::queue::{
+    EndpointQueue, EndpointState, NextPing, StoredDelivery, UrlConfirmation,
+};
 use crate::service::endpoints::EndpointRecord;
 use crate::service::operation::Prefetch;
 use crate::service::{Dispatcher, KnowledgeService};
@@ -245,8 +247,13 @@ impl AttemptCompletion<'_> {
             let record = self.record(transaction).await?;
             if self.was_sent_to(&record) && !record.is_disabled_by_owner() {
                 self.queue.state.pings.clear();
-                self.service
+                let record = self
+                    .service
                     .set_disabled(transaction, record, None, self.now);
+                let of = (record.org(), record.url());
+                self.service
+                    .confirm_url(transaction, of, self.lease.endpoint, self.now)
+                    .await?;
             }
         }
         Ok(AttemptOutcome::Delivered)
@@ -291,11 +298,33 @@ impl AttemptCompletion<'_> {
         match retry_delay(attempt_count, retry_after, self.service.env()) {
             Some(delay) => {
                 let at = self.now.plus(delay);
+                if self.asks_for_consent() && self.was_sent_to(&record) {
+                    self.note_retry(transaction, &record, at).await?;
+                }
                 self.delivery.enqueue(transaction, &mut self.queue, at);
                 Ok(AttemptOutcome::Retry(at))
             }
             None => Ok(self.dead(transaction, None)),
         }
+    }
+
+    /// Notes when the URL is asked again, unless another endpoint asks it, or has confirmed it.
+    async fn note_retry(
+        &self,
+        transaction: &mut Transaction,
+        record: &EndpointRecord,
+        at: Timestamp,
+    ) -> Result<(), Error> {
+        let (org, url, by) = (record.org(), record.url(), record.endpoint());
+        let found = UrlConfirmation::read(transaction, org, url, self.now).await?;
+        let is_own = |found: &UrlConfirmation| found.next_ping().is_some_and(|next| next.by == by);
+        if found.as_ref().is_none_or(is_own) {
+            let reason = Some(ConfirmationReason::NoAnswer);
+            let next = NextPing { by, at, reason };
+            self.service
+                .note_next_ping(transaction, (org, url), found, next, self.now);
+        }
+        Ok(())
     }
 
     fn dead(

@@ -1,6 +1,7 @@
 //! Bound of the pings to the unconfirmed endpoints of one host.
 //!
-//! It applies over all organisations, of which each has at most half; further pings wait.
+//! It applies over all organisations, of which each has at most half; further pings wait. Pings to
+//! confirmed URLs do not count.
 
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 use crate::keys;
-use crate::model::{OrgId, Timestamp, canonical_host};
+use crate::model::{ConfirmationReason, OrgId, Timestamp, canonical_host};
 use crate::service::KnowledgeService;
 use crate::service::endpoints::EndpointRecord;
 use crate::service::tasks::ScheduledTask;
@@ -40,6 +41,8 @@ pub(super) struct HostRoom {
     pub(super) left: usize,
     /// Time at which it may send a further one, if none now.
     pub(super) next: Timestamp,
+    /// Bound that permits a further one last.
+    pub(super) limit: ConfirmationReason,
 }
 
 impl KnowledgeService {
@@ -65,11 +68,17 @@ impl KnowledgeService {
         let max = self.limits().pings_per_host_max;
         let (left, next) = room(&times, max, now);
         let (left_of_share, next_of_share) = room(&own, max.div_ceil(SHARE_OF_ORGANIZATION), now);
+        let limit = if next_of_share >= next {
+            ConfirmationReason::OrganizationLimit
+        } else {
+            ConfirmationReason::HostLimit
+        };
         Ok(HostRoom {
             key,
             org,
             left: left.min(left_of_share),
             next: next.max(next_of_share),
+            limit,
             pings,
         })
     }

@@ -19,14 +19,16 @@ pub(in crate::service) struct EndpointQueue {
 }
 
 impl EndpointQueue {
-    /// Creates the state of a new endpoint of the workspace, which is due for its first ping.
+    /// Creates the state of a new endpoint of the workspace.
+    ///
+    /// An unconfirmed one is `due` at once, for its first ping.
     pub(in crate::service) async fn create(
         transaction: &mut Transaction,
         org: OrgId,
         workspace: WorkspaceId,
         endpoint: EndpointId,
         parent: EndpointParent,
-        now: Timestamp,
+        due: Option<Timestamp>,
     ) -> Result<(), Error> {
         let counter = keys::endpoint_sequence(org, workspace);
         let before = transaction.get::<i64>(&counter).await?.unwrap_or(0);
@@ -34,7 +36,7 @@ impl EndpointQueue {
         let state = EndpointState {
             parent,
             sequence: before + 1,
-            due: Some(now),
+            due,
             not_before: None,
             failing_since: None,
             pings: Vec::new(),
@@ -42,7 +44,9 @@ impl EndpointQueue {
             leases: EndpointLeases::default(),
         };
         transaction.create(keys::endpoint(org, endpoint), &state);
-        transaction.put(keys::endpoint_due(now, org, endpoint), &());
+        if let Some(due) = due {
+            transaction.put(keys::endpoint_due(due, org, endpoint), &());
+        }
         Ok(())
     }
 

@@ -20,6 +20,7 @@ mod endpoint_switch;
 mod pings;
 mod queued_delivery;
 mod stored_delivery;
+mod url_confirmation;
 
 pub use self::endpoint_leases::DELIVERY_LEASE;
 pub(super) use self::endpoint_leases::LEASE_AHEAD_MAX;
@@ -29,3 +30,4 @@ pub(in crate::service) use self::endpoint_switch::EndpointSwitch;
 pub(super) use self::queued_delivery::QueuedDelivery;
 pub(super) use self::stored_delivery::delivery_keys;
 pub(in crate::service) use self::stored_delivery::{DeliveryRef, StoredDelivery, find_delivery};
+pub(in crate::service) use self::url_confirmation::{NextPing, UrlConfirmation};

@@ -1,8 +1,9 @@
 //! Pings: consent of an endpoint's URL before it receives events.
 //!
-//! An endpoint is unconfirmed until its URL has answered a ping with 2xx. Until then, events wait
-//! in its queue, and a claim leases pings only: those on request and, while none of them is
-//! pending, one of its own, which is retried on schedule.
+//! An endpoint is unconfirmed until its URL has answered a ping of the organisation with 2xx. Until
+//! then, events wait in its queue, and a claim leases pings only: those on request and, while none
+//! of them is pending and no other endpoint asks the same URL, one of its own, which is retried on
+//! schedule.
 
 use super::endpoint_queue::EndpointQueue;
 use super::queued_delivery::QueuedDelivery;

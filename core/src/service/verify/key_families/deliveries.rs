@@ -10,6 +10,7 @@ use crate::model::{
 use crate::service::Event;
 use crate::service::deliveries::{
     DeliveryRef, EndpointParent, EndpointState, HostPings, RetainedEvent, StoredDelivery,
+    UrlConfirmation,
 };
 use crate::service::endpoints::EndpointRecord;
 use crate::service::secrets::sealing::SealedRecord;
@@ -184,6 +185,15 @@ pub(super) fn dead_letter(
 ) -> Expectations {
     let delivery = keys::delivery(org, endpoint, event);
     Ok(vec![is_at(delivery, DeliveryStatus::Dead)])
+}
+
+pub(super) fn url_confirmation(
+    _: &mut Verifier,
+    entry: &KeyEntry,
+    confirmation: UrlConfirmation,
+) -> Expectations {
+    let task = ScheduledTask::record(entry.key.clone());
+    Ok(vec![Expectation::Scheduled(confirmation.expires_at, task)])
 }
 
 pub(super) fn host_pings(_: &mut Verifier, entry: &KeyEntry, pings: HostPings) -> Expectations {

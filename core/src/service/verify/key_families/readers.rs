@@ -16,6 +16,7 @@ use crate::service::audit::written_in_hour::MemberRefusals;
 use crate::service::connectors::types::Connector;
 use crate::service::deliveries::{
     DeliveryRef, EndpointState, FanOutCursor, HostPings, RetainedEvent, StoredDelivery,
+    UrlConfirmation,
 };
 use crate::service::erasures::StoredErasure;
 use crate::service::inbound::post::ProcessedMessage;

@@ -4,8 +4,11 @@
 //! what does not exist for the endpoint's present owner, and sets the time at which the endpoint is
 //! due next.
 
+mod url_confirmation;
+
 use serde::de::DeserializeOwned;
 
+use self::url_confirmation::CheckedRecord;
 use super::claim_batch::EndpointClaimResult;
 use super::claimed_delivery::ClaimedDelivery;
 use super::endpoint_claim::EndpointClaim;
@@ -24,7 +27,7 @@ use crate::service::deliveries::dispatch::retry::{
 };
 use crate::service::deliveries::history::RetainedEvent;
 use crate::service::deliveries::queue::{
-    DELIVERY_LEASE, EndpointQueue, LEASE_AHEAD_MAX, QueuedDelivery, StoredDelivery,
+    DELIVERY_LEASE, EndpointQueue, LEASE_AHEAD_MAX, QueuedDelivery, StoredDelivery, UrlConfirmation,
 };
 use crate::service::endpoints::EndpointRecord;
 use crate::service::operation::Prefetch;
@@ -62,6 +65,12 @@ pub(super) struct QueueClaim<'t> {
     claim: EndpointClaim,
     queue: EndpointQueue,
     record: EndpointRecord,
+    /// True if events may be sent to the URL of the endpoint.
+    is_confirmed: bool,
+    /// What is known about its URL, if the endpoint is unconfirmed.
+    confirmation: Option<UrlConfirmation>,
+    /// True if the claim sends the ping that asks the URL.
+    asks: bool,
     /// On whose behalf the endpoint receives events, with the actions held in its workspace.
     receiver: Option<(Principal, ActionSet)>,
     /// Number of deliveries that may be leased.
@@ -100,13 +109,19 @@ impl<'t> QueueClaim<'t> {
             return Ok(EndpointClaimResult::nothing(Some(later)));
         }
         let mut step = Self::read(service, transaction, queue, claim).await?;
+        if step.begins_confirmation()
+            && let Some(later) = step.waits_for_another().await?
+        {
+            return Ok(step.wait_until(later));
+        }
         let mut room = None;
         if step.sends_ping() {
             let found = service
                 .host_room(step.transaction, &step.record, claim.now)
                 .await?;
             if found.left == 0 {
-                return Ok(step.wait_for_host(found.next));
+                step.note_next_ping(found.next, Some(found.limit));
+                return Ok(step.wait_until(found.next));
             }
             step.candidates.truncate(found.left);
             room = Some(found);
@@ -115,6 +130,9 @@ impl<'t> QueueClaim<'t> {
         step.claim_candidates();
         if step.begins_confirmation() {
             step.create_ping();
+        }
+        if step.asks {
+            step.note_next_ping(claim.now, None);
         }
         step.take_room(room);
         step.lease();
@@ -142,7 +160,13 @@ impl<'t> QueueClaim<'t> {
         let front = front(transaction, &mut queue, claim, capacity).await?;
         let capacity = capacity.min(queue.state.leases.room(now));
         let record = EndpointRecord::read(transaction, org, endpoint, queue.state.parent).await?;
-        let mut waiting = if record.is_confirmed() {
+        let checked = CheckedRecord::read(service, transaction, &mut queue, record, now).await?;
+        let CheckedRecord {
+            record,
+            is_confirmed,
+            confirmation,
+        } = checked;
+        let mut waiting = if is_confirmed {
             front
         } else {
             queue.pending_pings(transaction).await?
@@ -180,6 +204,9 @@ impl<'t> QueueClaim<'t> {
             claim,
             queue,
             record,
+            is_confirmed,
+            confirmation,
+            asks: false,
             receiver,
             capacity,
             is_queue_empty,
@@ -205,17 +232,17 @@ impl<'t> QueueClaim<'t> {
 
     /// Returns true if the claim creates the ping of an unconfirmed endpoint.
     fn begins_confirmation(&self) -> bool {
-        !self.record.is_confirmed() && self.is_active() && self.is_queue_empty
+        !self.is_confirmed && self.is_active() && self.is_queue_empty
     }
 
     /// Returns true if the claim may send pings to an unconfirmed endpoint.
     fn sends_ping(&self) -> bool {
         let has_candidates = self.may_be_pinged() && !self.candidates.is_empty();
-        !self.record.is_confirmed() && (self.begins_confirmation() || has_candidates)
+        !self.is_confirmed && (self.begins_confirmation() || has_candidates)
     }
 
-    /// Postpones the endpoint until its host may receive a ping, but not for days.
-    fn wait_for_host(mut self, until: Timestamp) -> EndpointClaimResult {
+    /// Postpones the endpoint until its URL may be asked, but not for days.
+    fn wait_until(mut self, until: Timestamp) -> EndpointClaimResult {
         let now = self.claim.now;
         let failing_since = *self.queue.state.failing_since.get_or_insert(now);
         let mut later = until;
@@ -274,6 +301,7 @@ impl<'t> QueueClaim<'t> {
                     if is_moved {
                         delivery.put(self.transaction, &self.queue);
                     }
+                    self.asks |= !self.is_confirmed && !delivery.is_ping;
                     self.claim_delivery(delivery.delivery.id, queued, event);
                 }
             }
@@ -365,6 +393,7 @@ impl<'t> QueueClaim<'t> {
         let (service, now) = (self.service, self.claim.now);
         let event = service.ping_event(&self.record, now);
         self.queue.note_ping(event.id);
+        self.asks = true;
         let mut delivery = StoredDelivery::new(&event, &self.record);
         delivery.create_due(self.transaction, &self.queue, now);
         let queued = QueuedDelivery {
@@ -440,7 +469,7 @@ impl<'t> QueueClaim<'t> {
             return true;
         };
         let pings = &self.queue.state.pings;
-        let is_expected = self.record.is_confirmed() || pings.contains(&queued.event);
+        let is_expected = self.is_confirmed || pings.contains(&queued.event);
         if delivery.is_ping && self.may_be_pinged() && is_expected {
             return false;
         }
@@ -470,13 +499,12 @@ impl<'t> QueueClaim<'t> {
             Some(lease_end) if is_full => earliest.max(lease_end),
             _ => earliest,
         };
-        let is_confirmed = self.record.is_confirmed();
-        if self.is_active() && !is_confirmed {
+        if self.is_active() && !self.is_confirmed {
             // Its pings have ended without a result if none is left: another one begins.
             self.next = self.next.or(Some(earliest));
         }
         self.queue.schedule(self.next, not_before);
-        if !is_confirmed {
+        if !self.is_confirmed {
             // The events that wait are due earlier.
             self.queue.state.not_before = self.queue.state.due;
         }

@@ -1,0 +1,134 @@
+//! Confirmation of endpoints as callers see it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::error::Error;
+use crate::keys;
+use crate::model::{
+    CitationSubscription, Confirmation, ConfirmationState, OrgId, Timestamp, Webhook, WebhookUrl,
+};
+use crate::service::deliveries::UrlConfirmation;
+use crate::service::endpoints::EndpointRecord;
+use crate::service::secrets::sealing::SealedRecord;
+use crate::store::{Key, Transaction};
+
+/// Stored record of an endpoint that shows how far its confirmation is.
+pub(in crate::service) trait Confirmable {
+    /// Returns the URL.
+    fn url(&self) -> &WebhookUrl;
+
+    /// Returns true if the endpoint is confirmed.
+    fn is_confirmed(&self) -> bool;
+
+    /// Returns true if the endpoint is active.
+    fn is_active(&self) -> bool;
+
+    /// Sets what is shown.
+    fn show(&mut self, confirmation: Confirmation);
+}
+
+impl Confirmable for SealedRecord<Webhook> {
+    fn url(&self) -> &WebhookUrl {
+        &self.record.url
+    }
+
+    fn is_confirmed(&self) -> bool {
+        self.record.is_confirmed
+    }
+
+    fn is_active(&self) -> bool {
+        self.record.is_active
+    }
+
+    fn show(&mut self, confirmation: Confirmation) {
+        self.record.is_confirmed = confirmation.state == ConfirmationState::Confirmed;
+        self.record.confirmation = Some(confirmation);
+    }
+}
+
+impl Confirmable for SealedRecord<CitationSubscription> {
+    fn url(&self) -> &WebhookUrl {
+        &self.record.webhook_url
+    }
+
+    fn is_confirmed(&self) -> bool {
+        self.record.is_confirmed
+    }
+
+    fn is_active(&self) -> bool {
+        self.disabled.is_none()
+    }
+
+    fn show(&mut self, confirmation: Confirmation) {
+        self.record.is_confirmed = confirmation.state == ConfirmationState::Confirmed;
+        self.record.confirmation = Some(confirmation);
+    }
+}
+
+/// Shows in each record how far its confirmation is.
+///
+/// A record may not know yet that its URL is confirmed: the next claim from the endpoint writes it.
+///
+/// # Errors
+/// Those of the store.
+pub(in crate::service) async fn show_confirmations<T: Confirmable>(
+    transaction: &mut Transaction,
+    org: OrgId,
+    records: &mut [T],
+    now: Timestamp,
+) -> Result<(), Error> {
+    let key = |record: &T| keys::url_confirmation(org, record.url().as_str());
+    let unconfirmed = records.iter().filter(|record| !record.is_confirmed());
+    let wanted: BTreeSet<Key> = unconfirmed.map(key).collect();
+    let wanted: Vec<Key> = wanted.into_iter().collect();
+    let found = if wanted.is_empty() {
+        Vec::new()
+    } else {
+        let unchecked = transaction.unchecked();
+        unchecked.get_many::<UrlConfirmation>(&wanted).await?
+    };
+    let found = wanted.into_iter().zip(found);
+    let found: BTreeMap<Key, UrlConfirmation> = found
+        .filter_map(|(key, found)| Some((key, found?)))
+        .collect();
+    for record in records {
+        let confirmation = if record.is_confirmed() {
+            CONFIRMED
+        } else {
+            UrlConfirmation::shown(found.get(&key(&*record)), record.is_active(), now)
+        };
+        record.show(confirmation);
+    }
+    Ok(())
+}
+
+/// Confirmation of a confirmed endpoint.
+const CONFIRMED: Confirmation = Confirmation {
+    state: ConfirmationState::Confirmed,
+    next_attempt_at: None,
+    reason: None,
+};
+
+impl EndpointRecord {
+    /// Returns how far the confirmation of the endpoint is.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub(in crate::service) async fn confirmation(
+        &self,
+        transaction: &mut Transaction,
+        now: Timestamp,
+    ) -> Result<Confirmation, Error> {
+        if self.is_confirmed() {
+            return Ok(CONFIRMED);
+        }
+        let key = keys::url_confirmation(self.org(), self.url().as_str());
+        let unchecked = transaction.unchecked();
+        let found = unchecked.get::<UrlConfirmation>(&key).await?;
+        Ok(UrlConfirmation::shown(
+            found.as_ref(),
+            self.is_active(),
+            now,
+        ))
+    }
+}
