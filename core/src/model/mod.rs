@@ -4,6 +4,7 @@ pub mod access;
 mod address;
 mod audit;
 mod bulk_json;
+mod created;
 mod dashboard;
 mod deliveries;
 mod delivery;
@@ -28,6 +29,7 @@ pub use self::address::{
     SpecialRange,
 };
 pub use self::audit::{AuditAction, AuditReads, OutcomeKind, ResourceKind};
+pub use self::created::{CreatedKind, CreatedResource, EndedReason, ResourceState, ResourceStatus};
 pub use self::dashboard::{
     ChatSummary, Checklist, ChecklistStep, ChecklistTier, ConnectorHealth, ConnectorScope,
     ConnectorStatus, DashboardSummary, McpClient, McpKeySummary, WorkspaceSummary,

@@ -206,7 +206,10 @@ impl World {
     /// Ends a session, from no known address.
     pub(crate) async fn sign_out(&self, session: &Secret) -> Result<(), Error> {
         let client = ClientInfo::default();
-        self.service.sessions().sign_out(session, client).await
+        self.service
+            .sessions()
+            .sign_out(session, false, client)
+            .await
     }
 
     /// Ends one of the credentials of the member signed in, from no known address.
@@ -216,6 +219,8 @@ impl World {
         id: CredentialId,
     ) -> Result<(), Error> {
         let (sessions, client) = (self.service.sessions(), ClientInfo::default());
-        sessions.end_own_credential(session, id, client).await
+        sessions
+            .end_own_credential(session, id, false, client)
+            .await
     }
 }

@@ -11,6 +11,7 @@ use crate::model::{
     SubscriptionId,
 };
 use crate::operation::Operation;
+use crate::service::access::created::{CreatedRecord, Ending, endpoint_state};
 use crate::service::access::monitor::slugs_read;
 use crate::service::deliveries::{EndpointParent, EndpointQueue};
 use crate::service::endpoints::find_subscription;
@@ -25,13 +26,17 @@ use crate::store::{Direction, Key};
 
 type Stored = SealedRecord<CitationSubscription>;
 
+/// Action that a subscriber needs.
+const NEEDED: Option<Action> = Some(Action::CitationSubscriptionManage);
+
 impl CitationSubscriptions<'_> {
     /// Subscribes the caller to the citations of a recall.
     ///
     /// The signing secret is returned only here, not by a repetition with the idempotency key. The
     /// URL receives a `webhook.ping`, and once it has answered that with 2xx, changes while the
-    /// credential of the caller is valid and permits `citation_subscription:manage` in the
-    /// workspace.
+    /// subscriber has `citation_subscription:manage` in the workspace. Created with a scoped token,
+    /// the subscription has the scope of the token and ends with it; no end of another credential
+    /// ends it, unless on request.
     ///
     /// # Errors
     /// Those of [`Operation::CreateCitationSubscription`]; [`Error::InvalidRequest`] for an address
@@ -74,11 +79,15 @@ impl CitationSubscriptions<'_> {
                         is_confirmed: false,
                         signing_secret: None,
                         created_at: now,
+                        status: None,
                     };
                     let resource = (ResourceKind::Subscription, id.0);
                     op.created(AuditAction::SubscriptionCreate, resource, &subscription);
-                    let stored = SealedRecord::new(&subscription, sealed, op.principal.delegator());
+                    let delegator = op.principal.delegator();
+                    let stored = SealedRecord::new(&subscription, sealed, delegator);
                     let transaction = &mut op.transaction;
+                    let record = CreatedRecord::CitationSubscription(recall.id);
+                    delegator.add_to_index(transaction, org, id.0, record);
                     transaction.create(keys::subscription(org, recall.id, id), &stored);
                     transaction.create(keys::subscription_id(org, id), &recall.id);
                     let parent = EndpointParent::Subscription(recall.id);
@@ -86,6 +95,8 @@ impl CitationSubscriptions<'_> {
                     EndpointQueue::create(transaction, org, workspace, endpoint, parent, now)
                         .await?;
                     subscription.signing_secret = Some(secret);
+                    let state = endpoint_state(true, false);
+                    subscription.status = Some(Ending::status(None, state));
                     op.done(subscription)
                 },
                 |caller, replay| async move {
@@ -122,12 +133,20 @@ impl CitationSubscriptions<'_> {
                         .and_keys([keys::recall(org, recall)])
                         .and_range(slugs_read(org));
                     let caller = caller.authenticate(prefetch).await?;
-                    let (mut op, _) = find_recall(caller, recall).await?;
-                    let show = |_: &Key, stored: Stored| Ok(PageRecord::Shown(stored.record));
-                    let mut found = listing.page(&mut op.transaction, page, show).await?;
-                    let records = std::mem::take(&mut found.data).into_iter();
-                    found.data = records.map(|record| shown(&op, record)).collect();
-                    op.done(found)
+                    let (mut op, recall) = find_recall(caller, recall).await?;
+                    let show = |_: &Key, stored: Stored| Ok(PageRecord::Shown(stored));
+                    let found = listing.page(&mut op.transaction, page, show).await?;
+                    let delegators = found.data.iter().map(|stored| stored.delegator);
+                    let delegators = delegators.collect();
+                    let workspace = recall.workspace_id;
+                    let endings = op.endings(workspace, NEEDED, delegators).await?;
+                    let records = found.data.into_iter().map(|stored| {
+                        let ending = endings.of(&stored.delegator);
+                        shown(&op, stored, ending)
+                    });
+                    let data = records.collect();
+                    let next_cursor = found.next_cursor;
+                    op.done(Page { data, next_cursor })
                 },
             )
             .await
@@ -151,8 +170,10 @@ impl CitationSubscriptions<'_> {
                 Operation::GetCitationSubscription,
                 caller,
                 |caller| async move {
-                    let (op, found) = find(caller, id, None).await?;
-                    let shown = shown(&op, found.record);
+                    let (mut op, found) = find(caller, id, None).await?;
+                    let workspace = found.record.workspace_id;
+                    let ending = op.ending(workspace, NEEDED, found.delegator).await?;
+                    let shown = shown(&op, found, ending);
                     op.done(shown)
                 },
             )
@@ -178,6 +199,7 @@ impl CitationSubscriptions<'_> {
                         .await?;
                     transaction.delete(keys::subscription(org, subscription.recall_id, id));
                     transaction.delete(keys::subscription_id(org, id));
+                    found.delegator.remove_from_index(transaction, org, id.0);
                     let counter = keys::subscription_count(org, subscription.recall_id);
                     transaction.add(counter, -1);
                     release_unit(transaction, org, Quota::Endpoints);
@@ -192,8 +214,8 @@ impl CitationSubscriptions<'_> {
     /// Replaces the signing secret of a citation subscription.
     ///
     /// The new one is returned only here. For 24 hours, deliveries are signed with the old one too;
-    /// the one before it becomes invalid. If the caller is the subscriber, the subscription depends
-    /// on its credential from then on.
+    /// the one before it becomes invalid. If the caller is the subscriber, the subscription belongs
+    /// to it or its scoped token from then on, as a new one would.
     ///
     /// # Errors
     /// Those of [`Operation::RotateCitationSubscriptionSecret`].
@@ -210,10 +232,15 @@ impl CitationSubscriptions<'_> {
                     let (mut op, mut stored) = find_to_change(caller, id).await?;
                     let now = op.now;
                     let rotated = stored.rotate(op.sealer().await?, id.0, now, self.service.env());
+                    let (org, recall) = (op.org(), stored.record.recall_id);
                     if stored.record.subscriber_user_id == op.principal.member_id() {
-                        stored.delegator = op.principal.delegator();
+                        let by = op.principal.delegator();
+                        let place = (id.0, CreatedRecord::CitationSubscription(recall));
+                        stored
+                            .delegator
+                            .replace(by, &mut op.transaction, org, place);
                     }
-                    let key = keys::subscription(op.org(), stored.record.recall_id, id);
+                    let key = keys::subscription(org, recall, id);
                     op.transaction.put(key, &stored);
                     let resource = (ResourceKind::Subscription, id.0);
                     op.rotated(AuditAction::SubscriptionRotateSecret, resource, &rotated);
@@ -254,10 +281,13 @@ async fn find(
     Ok((op, found))
 }
 
-/// Returns the record of a subscription as the caller may see it.
+/// Returns the record of a subscription as the caller may see it, with its status.
 ///
 /// Others than the subscriber need `webhook:manage` to see more of the URL than its origin.
-fn shown(op: &Authorized<'_>, mut record: CitationSubscription) -> CitationSubscription {
+fn shown(op: &Authorized<'_>, stored: Stored, ending: Option<Ending>) -> CitationSubscription {
+    let mut record = stored.record;
+    let state = endpoint_state(stored.disabled.is_none(), record.is_confirmed);
+    record.status = Some(Ending::status(ending, state));
     let held = op.held_in(record.workspace_id);
     let is_subscriber = record.subscriber_user_id == op.principal.member_id();
     if !is_subscriber && !held.contains(Action::WebhookManage) {

@@ -1,11 +1,15 @@
 //! Outbound webhooks of a workspace.
 
+use uuid::Uuid;
+
+use crate::access::Action;
 use crate::error::{EntityKind, Error};
 use crate::keys;
 use crate::model::{
     AuditAction, NewWebhook, Quota, ResourceKind, Webhook, WebhookId, WebhookUpdate, WorkspaceId,
 };
 use crate::operation::Operation;
+use crate::service::access::created::{CreatedRecord, Ending, endpoint_state};
 use crate::service::deliveries::{EndpointParent, EndpointQueue, EndpointSwitch};
 use crate::service::operation::Prefetch;
 use crate::service::page::{Listing, Page, PageRecord, PageRequest};
@@ -16,12 +20,16 @@ use crate::store::{Direction, Key};
 
 type Stored = SealedRecord<Webhook>;
 
+/// Action that the member of a webhook needs.
+const NEEDED: Option<Action> = Some(Action::WebhookManage);
+
 impl Webhooks<'_> {
     /// Registers an outbound webhook.
     ///
     /// The signing secret is returned only here, not by a repetition with the idempotency key. The
     /// webhook receives a `webhook.ping`, and once it has answered that with 2xx, events while the
-    /// credential of the caller is valid and permits `webhook:manage` in the workspace.
+    /// member has `webhook:manage` in the workspace. Created with a scoped token, it has the scope
+    /// of the token and ends with it; no end of another credential ends it, unless on request.
     ///
     /// # Errors
     /// Those of [`Operation::CreateWebhook`]; [`Error::InvalidRequest`] for an address that
@@ -65,10 +73,14 @@ impl Webhooks<'_> {
                         created_by: op.principal.member_id(),
                         created_at: now,
                         updated_at: now,
+                        status: None,
                     };
                     let resource = (ResourceKind::Webhook, id.0);
                     op.created(AuditAction::WebhookCreate, resource, &webhook);
-                    let stored = SealedRecord::new(&webhook, sealed, op.principal.delegator());
+                    let delegator = op.principal.delegator();
+                    let stored = SealedRecord::new(&webhook, sealed, delegator);
+                    let record = CreatedRecord::Webhook(workspace);
+                    delegator.add_to_index(&mut op.transaction, org, id.0, record);
                     let key = keys::webhook(org, workspace, id);
                     op.transaction.create(key, &stored);
                     let parent = EndpointParent::Webhook(workspace);
@@ -76,7 +88,7 @@ impl Webhooks<'_> {
                     EndpointQueue::create(transaction, org, workspace, endpoint, parent, now)
                         .await?;
                     webhook.signing_secret = Some(secret);
-                    op.done(webhook)
+                    op.done(shown(webhook, None))
                 },
                 |caller, replay| async move {
                     let id = WebhookId(replay.created);
@@ -104,9 +116,17 @@ impl Webhooks<'_> {
                 let listing = Listing::new("webhooks", &(), range, Direction::Forward);
                 let prefetch = Prefetch::page(&listing, page);
                 let mut op = caller.in_workspace(workspace, prefetch).await?;
-                let show = |_: &Key, stored: Stored| Ok(PageRecord::Shown(stored.record));
+                let show = |_: &Key, stored: Stored| Ok(PageRecord::Shown(stored));
                 let found = listing.page(&mut op.transaction, page, show).await?;
-                op.done(found)
+                let delegators = found.data.iter().map(|stored| stored.delegator);
+                let delegators = delegators.collect();
+                let endings = op.endings(workspace, NEEDED, delegators).await?;
+                let records = found.data.into_iter();
+                let data = records
+                    .map(|stored| shown(stored.record, endings.of(&stored.delegator)))
+                    .collect();
+                let next_cursor = found.next_cursor;
+                op.done(Page { data, next_cursor })
             })
             .await
     }
@@ -127,7 +147,8 @@ impl Webhooks<'_> {
                 let prefetch = Prefetch::keys([key.clone()]);
                 let mut op = caller.in_workspace(workspace, prefetch).await?;
                 let stored: Stored = op.find(&key, EntityKind::Webhook).await?;
-                op.done(WithEtag::strong(stored.record))
+                let ending = op.ending(workspace, NEEDED, stored.delegator).await?;
+                op.done(WithEtag::strong(shown(stored.record, ending)))
             })
             .await
     }
@@ -135,8 +156,8 @@ impl Webhooks<'_> {
     /// Changes an outbound webhook. An update that changes nothing returns it as it is.
     ///
     /// An update of `is_active` overrides the service, if it has disabled the webhook. With a new
-    /// `url`, the webhook depends on the credential of the caller from then on, and receives
-    /// nothing but pings until it has answered one.
+    /// `url`, the webhook belongs to the caller or its scoped token from then on, as a new one
+    /// would, and receives nothing but pings until it has answered one.
     ///
     /// # Errors
     /// Those of [`Operation::UpdateWebhook`].
@@ -156,8 +177,9 @@ impl Webhooks<'_> {
                 let prefetch = Prefetch::keys([key.clone(), keys::endpoint(org, id.into())]);
                 let mut op = caller.in_workspace(workspace, prefetch).await?;
                 let mut stored: Stored = op.find(&key, EntityKind::Webhook).await?;
+                let mut ending = op.ending(workspace, NEEDED, stored.delegator).await?;
                 let before = stored.record;
-                IfMatch::require(if_match, &before)?;
+                IfMatch::require(if_match, &shown(before.clone(), ending))?;
                 let mut after = before.clone();
                 after.event_type = update.event_type.unwrap_or(after.event_type);
                 after.url = update.url.clone().unwrap_or(after.url);
@@ -169,7 +191,7 @@ impl Webhooks<'_> {
                 let is_moved = after.url != before.url;
                 after.is_confirmed = before.is_confirmed && !is_moved;
                 if after == before {
-                    return op.done(WithEtag::strong(before));
+                    return op.done(WithEtag::strong(shown(before, ending)));
                 }
                 after.updated_at = op.now;
                 let switches = |webhook: &Webhook| (webhook.is_active, webhook.disabled_reason);
@@ -189,13 +211,17 @@ impl Webhooks<'_> {
                 }
                 if is_moved {
                     // A new URL transfers ownership: deliveries follow the caller's permissions.
-                    stored.delegator = op.principal.delegator();
+                    let (by, place) = (op.principal.delegator(), place(workspace, id));
+                    stored
+                        .delegator
+                        .replace(by, &mut op.transaction, org, place);
+                    ending = None;
                 }
                 stored.record = after.clone();
                 op.transaction.put(key, &stored);
                 let resource = (ResourceKind::Webhook, id.0);
                 op.changed(AuditAction::WebhookUpdate, resource, &before, &after);
-                op.done(WithEtag::strong(after))
+                op.done(WithEtag::strong(shown(after, ending)))
             })
             .await
     }
@@ -219,6 +245,8 @@ impl Webhooks<'_> {
                 let now = op.now;
                 let stored: Stored = op.find(&key, EntityKind::Webhook).await?;
                 op.transaction.delete(key);
+                let delegator = stored.delegator;
+                delegator.remove_from_index(&mut op.transaction, org, id.0);
                 let counter = keys::webhook_count(org, workspace);
                 op.transaction.add(counter, -1);
                 release_unit(&mut op.transaction, org, Quota::Endpoints);
@@ -234,7 +262,7 @@ impl Webhooks<'_> {
 
     /// Replaces the signing secret of an outbound webhook.
     ///
-    /// From then on, the webhook depends on the credential of the caller.
+    /// From then on, the webhook belongs to the caller or its scoped token, as a new one would.
     ///
     /// The new one is returned only here. The old one remains valid for 24 hours; the one before it
     /// becomes invalid.
@@ -252,13 +280,17 @@ impl Webhooks<'_> {
                 Operation::RotateWebhookSecret,
                 caller,
                 |caller| async move {
-                    let key = keys::webhook(caller.org(), workspace, id);
+                    let org = caller.org();
+                    let key = keys::webhook(org, workspace, id);
                     let prefetch = Prefetch::keys([key.clone()]);
                     let mut op = caller.in_workspace(workspace, prefetch).await?;
                     let mut stored: Stored = op.find(&key, EntityKind::Webhook).await?;
                     let now = op.now;
                     let rotated = stored.rotate(op.sealer().await?, id.0, now, self.service.env());
-                    stored.delegator = op.principal.delegator();
+                    let (by, place) = (op.principal.delegator(), place(workspace, id));
+                    stored
+                        .delegator
+                        .replace(by, &mut op.transaction, org, place);
                     op.transaction.put(key, &stored);
                     let resource = (ResourceKind::Webhook, id.0);
                     op.rotated(AuditAction::WebhookRotateSecret, resource, &rotated);
@@ -266,5 +298,20 @@ impl Webhooks<'_> {
                 },
             )
             .await
+    }
+}
+
+/// Returns the place of a webhook in the index of what credentials created.
+fn place(workspace: WorkspaceId, id: WebhookId) -> (Uuid, CreatedRecord) {
+    (id.0, CreatedRecord::Webhook(workspace))
+}
+
+/// Returns a webhook with its status. One that has ended is never active.
+fn shown(webhook: Webhook, ending: Option<Ending>) -> Webhook {
+    let state = endpoint_state(webhook.is_active, webhook.is_confirmed);
+    Webhook {
+        is_active: webhook.is_active && ending.is_none(),
+        status: Some(Ending::status(ending, state)),
+        ..webhook
     }
 }
