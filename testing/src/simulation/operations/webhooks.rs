@@ -80,6 +80,7 @@ impl Request for CreateWebhook {
             created_by: who.member,
             created_at: at.now,
             updated_at: at.now,
+            status: None,
         };
         let signing_secret = model.secret(at, "/signing_secret", "whsec_");
         let org = model.org_mut(who.org);
@@ -89,7 +90,7 @@ impl Request for CreateWebhook {
         org.audit(&who, AuditAction::WebhookCreate, entry, at.now);
         Ok(Response::of(&Webhook {
             signing_secret,
-            ..webhook
+            ..model.shown_webhook(&webhook, at.now)
         }))
     }
 
@@ -104,7 +105,9 @@ impl Request for ListWebhooks {
         let who = model.authorize_in(self.asked(), self.workspace, at.now)?;
         let webhooks = model.org(who.org).webhooks.values();
         let here = webhooks.filter(|webhook| webhook.workspace_id == self.workspace);
-        let records = here.map(|webhook| (webhook.id.0, json!(webhook))).collect();
+        let shown = here.map(|webhook| model.shown_webhook(webhook, at.now));
+        let records = shown.map(|webhook| (webhook.id.0, json!(webhook)));
+        let records = records.collect();
         self.page_of(model, Direction::Forward, records, at)
     }
 }
@@ -112,8 +115,9 @@ impl Request for ListWebhooks {
 impl Request for GetWebhook {
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let who = model.authorize_in(self.asked(), self.workspace, at.now)?;
-        let found = model.org(who.org).webhook(self.workspace, self.id)?.clone();
-        Ok(model.tagged(&found, at))
+        let found = model.org(who.org).webhook(self.workspace, self.id)?;
+        let shown = model.shown_webhook(found, at.now);
+        Ok(model.tagged(&shown, at))
     }
 }
 
@@ -124,7 +128,8 @@ impl Request for UpdateWebhook {
         update.url.iter().for_each(|url| errors.url("url", url));
         let who = errors.then(model.authorize_in(self.asked(), self.workspace, at.now))?;
         let before = model.org(who.org).webhook(self.workspace, self.id)?.clone();
-        model.require_current(self.if_match.as_ref(), &before)?;
+        let shown = model.shown_webhook(&before, at.now);
+        model.require_current(self.if_match.as_ref(), &shown)?;
         let mut after = Webhook {
             event_type: update.event_type.unwrap_or(before.event_type),
             url: update.url.clone().unwrap_or_else(|| before.url.clone()),
@@ -141,7 +146,8 @@ impl Request for UpdateWebhook {
             let entry = AuditFacts::ok(self.id, &before, &after);
             org.audit(&who, AuditAction::WebhookUpdate, entry, at.now);
         }
-        Ok(model.tagged(&after, at))
+        let shown = model.shown_webhook(&after, at.now);
+        Ok(model.tagged(&shown, at))
     }
 }
 
