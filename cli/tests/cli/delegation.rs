@@ -52,7 +52,7 @@ impl Stage {
         let found = listed.iter().find(|token| token["name"] == name);
         let id = found.and_then(|token| token["id"].as_str()).expect("an id");
         let command = ["token", "revoke", id, &data_dir];
-        knowledge(&[&command, flags].concat()).ok().stderr
+        knowledge(&[&command[..], flags].concat()).ok().stderr
     }
 
     /// Sends a request about something of the workspace.
