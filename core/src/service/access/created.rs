@@ -7,6 +7,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -20,11 +21,11 @@ use crate::model::{
 };
 use crate::service::KnowledgeService;
 use crate::service::access::principal::{Delegator, Principal, Resource};
-use crate::service::operation::Authorized;
+use crate::service::operation::{Authorized, Prefetch};
 use crate::service::page::{Listing, Page, PageRecord, PageRequest};
 use crate::service::secrets::sealing::SealedRecord;
 use crate::service::workspace::mcp_key_types::McpKey;
-use crate::store::{Direction, Entry, Key, KeyEntry, Transaction, decode_value};
+use crate::store::{Direction, Entry, Key, KeyEntry, RangeRead, Transaction, decode_value};
 
 /// Place of a record that a credential created or last took over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -233,6 +234,19 @@ async fn revocation_of(
     Ok(record.and_then(|record| record.revoked_at))
 }
 
+/// Returns the keys that decide whether what acts for some delegators in a workspace has ended.
+fn reads_of(
+    (org, workspace): (OrgId, WorkspaceId),
+    delegators: impl IntoIterator<Item = Delegator>,
+) -> Vec<Key> {
+    let reads = delegators.into_iter();
+    let reads = reads.flat_map(|delegator| delegator.reads(org, workspace));
+    let mut reads: Vec<Key> = reads.collect();
+    reads.sort_unstable();
+    reads.dedup();
+    reads
+}
+
 /// Ends of what acts for some delegators in a workspace, each determined once.
 #[derive(Debug, Default)]
 pub(crate) struct Endings(HashMap<Delegator, Option<Ending>>);
@@ -251,12 +265,7 @@ impl Endings {
     ) -> Result<Self, Error> {
         let mut seen = HashSet::new();
         delegators.retain(|delegator| seen.insert(*delegator));
-        let (org, workspace) = place;
-        let reads = delegators.iter();
-        let reads = reads.flat_map(|delegator| delegator.reads(org, workspace));
-        let mut reads: Vec<Key> = reads.collect();
-        reads.sort_unstable();
-        reads.dedup();
+        let reads = reads_of(place, delegators.iter().copied());
         transaction.prefetch(reads, Vec::new()).await?;
         let mut endings = Self::default();
         for delegator in delegators {
@@ -264,6 +273,28 @@ impl Endings {
             endings.0.insert(delegator, ending);
         }
         Ok(endings)
+    }
+
+    /// Returns the reads that decide whether what acts for a delegator in a workspace has ended.
+    pub(crate) fn prefetch(
+        place: (OrgId, WorkspaceId),
+        delegator: impl IntoIterator<Item = Delegator>,
+    ) -> Prefetch {
+        Prefetch::keys(reads_of(place, delegator))
+    }
+
+    /// Returns the reads that decide which of the records of a page have ended, if the first ones
+    /// were prefetched.
+    pub(crate) fn prefetch_page<T: DeserializeOwned>(
+        transaction: &Transaction,
+        place: (OrgId, WorkspaceId),
+        first: Option<RangeRead>,
+        delegator: impl Fn(&T) -> Delegator,
+    ) -> Prefetch {
+        let found = first.and_then(|read| transaction.prefetched().scan(&read));
+        let records = found.unwrap_or_default().iter();
+        let records = records.filter_map(|found| decode_value::<T>(found).ok());
+        Self::prefetch(place, records.map(|record| delegator(&record)))
     }
 
     /// Returns the end of what acts for one of the delegators, if it has ended.

@@ -6,17 +6,18 @@ use crate::access::Action;
 use crate::error::{EntityKind, Error};
 use crate::keys;
 use crate::model::{
-    AuditAction, NewWebhook, Quota, ResourceKind, Webhook, WebhookId, WebhookUpdate, WorkspaceId,
+    AuditAction, NewWebhook, OrgId, Quota, ResourceKind, Webhook, WebhookId, WebhookUpdate,
+    WorkspaceId,
 };
 use crate::operation::Operation;
-use crate::service::access::created::{CreatedRecord, Ending, endpoint_state};
+use crate::service::access::created::{CreatedRecord, Ending, Endings, endpoint_state};
 use crate::service::deliveries::{EndpointParent, EndpointQueue, EndpointSwitch};
 use crate::service::operation::Prefetch;
 use crate::service::page::{Listing, Page, PageRecord, PageRequest};
 use crate::service::quota::{RecordLimit, release_unit};
 use crate::service::secrets::sealing::{RotatedSecret, SealedRecord};
 use crate::service::{Caller, IfMatch, Webhooks, WithEtag};
-use crate::store::{Direction, Key};
+use crate::store::{Direction, Key, Transaction};
 
 type Stored = SealedRecord<Webhook>;
 
@@ -115,7 +116,13 @@ impl Webhooks<'_> {
                 let range = keys::webhooks(org, workspace);
                 let listing = Listing::new("webhooks", &(), range, Direction::Forward);
                 let prefetch = Prefetch::page(&listing, page);
-                let mut op = caller.in_workspace(workspace, prefetch).await?;
+                let next = |transaction: &Transaction| {
+                    let (place, first) = ((org, workspace), listing.first_read(page));
+                    let delegator = |stored: &Stored| stored.delegator;
+                    Endings::prefetch_page(transaction, place, first, delegator)
+                };
+                let op = caller.in_workspace_then(workspace, prefetch, &next);
+                let mut op = op.await?;
                 let show = |_: &Key, stored: Stored| Ok(PageRecord::Shown(stored));
                 let found = listing.page(&mut op.transaction, page, show).await?;
                 let delegators = found.data.iter().map(|stored| stored.delegator);
@@ -143,9 +150,13 @@ impl Webhooks<'_> {
     ) -> Result<WithEtag<Webhook>, Error> {
         self.service
             .perform(Operation::GetWebhook, caller, |caller| async move {
-                let key = keys::webhook(caller.org(), workspace, id);
+                let org = caller.org();
+                let key = keys::webhook(org, workspace, id);
                 let prefetch = Prefetch::keys([key.clone()]);
-                let mut op = caller.in_workspace(workspace, prefetch).await?;
+                let next =
+                    |transaction: &Transaction| owner_reads(transaction, org, workspace, &key);
+                let op = caller.in_workspace_then(workspace, prefetch, &next);
+                let mut op = op.await?;
                 let stored: Stored = op.find(&key, EntityKind::Webhook).await?;
                 let ending = op.ending(workspace, NEEDED, stored.delegator).await?;
                 op.done(WithEtag::strong(shown(stored.record, ending)))
@@ -175,7 +186,10 @@ impl Webhooks<'_> {
                 let org = caller.org();
                 let key = keys::webhook(org, workspace, id);
                 let prefetch = Prefetch::keys([key.clone(), keys::endpoint(org, id.into())]);
-                let mut op = caller.in_workspace(workspace, prefetch).await?;
+                let next =
+                    |transaction: &Transaction| owner_reads(transaction, org, workspace, &key);
+                let op = caller.in_workspace_then(workspace, prefetch, &next);
+                let mut op = op.await?;
                 let mut stored: Stored = op.find(&key, EntityKind::Webhook).await?;
                 let mut ending = op.ending(workspace, NEEDED, stored.delegator).await?;
                 let before = stored.record;
@@ -299,6 +313,17 @@ impl Webhooks<'_> {
             )
             .await
     }
+}
+
+/// Returns the reads about the owner of a webhook that was prefetched.
+fn owner_reads(
+    transaction: &Transaction,
+    org: OrgId,
+    workspace: WorkspaceId,
+    key: &Key,
+) -> Prefetch {
+    let stored = transaction.prefetched().get::<Stored>(key).ok().flatten();
+    Endings::prefetch((org, workspace), stored.map(|stored| stored.delegator))
 }
 
 /// Returns the place of a webhook in the index of what credentials created.

@@ -8,13 +8,13 @@ use crate::model::{
     ResourceKind, ResourceState, Source, SourceId, WorkspaceId,
 };
 use crate::operation::Operation;
-use crate::service::access::created::{CreatedRecord, Ending};
+use crate::service::access::created::{CreatedRecord, Ending, Endings};
 use crate::service::operation::{Authorized, Prefetch, Unauthenticated};
 use crate::service::page::{Listing, Page, PageRecord, PageRequest};
 use crate::service::quota::{RecordLimit, release_unit};
 use crate::service::secrets::sealing::{RotatedSecret, SealedRecord};
 use crate::service::{Caller, IfMatch, InboundWebhooks, WithEtag};
-use crate::store::{Direction, Key};
+use crate::store::{Direction, Key, Transaction};
 
 pub(crate) type Stored = SealedRecord<InboundWebhook>;
 
@@ -126,7 +126,13 @@ impl InboundWebhooks<'_> {
                     let range = keys::inbound_webhooks(org, workspace);
                     let listing = Listing::new("inbound_webhooks", &(), range, Direction::Forward);
                     let prefetch = Prefetch::page(&listing, page);
-                    let mut op = caller.in_workspace(workspace, prefetch).await?;
+                    let next = |transaction: &Transaction| {
+                        let (place, first) = ((org, workspace), listing.first_read(page));
+                        let delegator = |stored: &Stored| stored.delegator;
+                        Endings::prefetch_page(transaction, place, first, delegator)
+                    };
+                    let op = caller.in_workspace_then(workspace, prefetch, &next);
+                    let mut op = op.await?;
                     let show = |_: &Key, stored: Stored| Ok(PageRecord::Shown(stored));
                     let found = listing.page(&mut op.transaction, page, show).await?;
                     let delegators = found.data.iter().map(|stored| stored.delegator);
@@ -285,9 +291,15 @@ async fn find(
     workspace: WorkspaceId,
     id: InboundWebhookId,
 ) -> Result<(Authorized<'_>, Key, Stored), Error> {
-    let key = keys::inbound_webhook(caller.org(), workspace, id);
+    let org = caller.org();
+    let key = keys::inbound_webhook(org, workspace, id);
     let prefetch = Prefetch::keys([key.clone()]);
-    let mut op = caller.in_workspace(workspace, prefetch).await?;
+    let next = |transaction: &Transaction| {
+        let stored = transaction.prefetched().get::<Stored>(&key).ok().flatten();
+        Endings::prefetch((org, workspace), stored.map(|stored| stored.delegator))
+    };
+    let op = caller.in_workspace_then(workspace, prefetch, &next);
+    let mut op = op.await?;
     let stored = op.find(&key, EntityKind::InboundWebhook).await?;
     Ok((op, key, stored))
 }

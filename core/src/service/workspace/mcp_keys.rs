@@ -14,7 +14,7 @@ use crate::model::{
 };
 use crate::operation::Operation;
 use crate::request::rules::RotationSeconds;
-use crate::service::access::created::CreatedRecord;
+use crate::service::access::created::{CreatedRecord, Endings};
 use crate::service::access::principal::{Delegator, Principal};
 use crate::service::operation::{Authorized, Prefetch, Unauthenticated};
 use crate::service::page::{Listing, Page, PageRecord, PageRequest};
@@ -130,7 +130,12 @@ impl McpKeys<'_> {
                 let listing = Listing::new("mcp_keys", &(), range, Direction::Forward);
                 let uses = RangeRead::all(keys::mcp_key_uses(org, workspace));
                 let prefetch = Prefetch::page(&listing, page).and_range(uses.clone());
-                let mut op = caller.in_workspace(workspace, prefetch).await?;
+                let next = |transaction: &Transaction| {
+                    let (place, first) = ((org, workspace), listing.first_read(page));
+                    Endings::prefetch_page(transaction, place, first, McpKey::delegator)
+                };
+                let op = caller.in_workspace_then(workspace, prefetch, &next);
+                let mut op = op.await?;
                 let now = op.now;
                 let uses = op.transaction.scan(&uses).await?;
                 let show = |found: &Key, key: McpKey| {
@@ -165,9 +170,16 @@ impl McpKeys<'_> {
     ) -> Result<McpKeySummary, Error> {
         self.service
             .perform(Operation::GetMcpKey, caller, |caller| async move {
-                let [record, used] = records(caller.org(), workspace, key);
+                let org = caller.org();
+                let [record, used] = records(org, workspace, key);
                 let prefetch = Prefetch::keys([record.clone(), used.clone()]);
-                let mut op = caller.in_workspace(workspace, prefetch).await?;
+                let next = |transaction: &Transaction| {
+                    let key = transaction.prefetched().get::<McpKey>(&record);
+                    let key = key.ok().flatten();
+                    Endings::prefetch((org, workspace), key.map(|key| key.delegator()))
+                };
+                let op = caller.in_workspace_then(workspace, prefetch, &next);
+                let mut op = op.await?;
                 let found = find_key(&mut op, &record).await?;
                 let used = op.transaction.get(&used).await?;
                 let ending = op.ending(workspace, None, found.delegator()).await?;
