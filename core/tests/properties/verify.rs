@@ -18,11 +18,12 @@ use crate::memory;
 use crate::planted::planted;
 
 /// Families whose entries may be missing, since nothing has to refer to them.
-const OPTIONAL: [&str; 11] = [
+const OPTIONAL: [&str; 12] = [
     "audit_bytes",
     "chat_message",
     "credential_use",
     "due",
+    "ended_credential",
     "fan_out",
     "host_pings",
     "idempotency",
