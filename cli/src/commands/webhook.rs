@@ -198,8 +198,8 @@ async fn list(args: ListArgs) -> Result<(), Failure> {
     })
 }
 
-/// Formats the state: `active`, `unconfirmed`, `inactive`, `suspended` or `ended` with the reason, or
-/// the reason why the service disabled the endpoint.
+/// Formats the state: `active`, `unconfirmed`, `inactive`, `suspended` or `ended` with the reason,
+/// or the reason why the service disabled the endpoint.
 fn state(endpoint: &EndpointSummary) -> Cell {
     if endpoint.status.ended_reason.is_some() {
         return Cell::new(status_text(endpoint.status)).styled(Style::new().red());

@@ -49,7 +49,8 @@ pub struct RevokedCredentials {
     pub mcp_keys: u64,
     /// Inbound webhooks, whose signing secrets are revoked until they are rotated.
     pub inbound_webhooks: u64,
-    /// Outbound webhooks that depend on a scoped token: they deliver nothing until they are rotated.
+    /// Outbound webhooks that depend on a scoped token: they deliver nothing until they are
+    /// rotated.
     pub webhooks: u64,
     /// Citation subscriptions that depend on a scoped token: they deliver nothing until they are
     /// rotated.

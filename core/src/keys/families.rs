@@ -102,8 +102,8 @@ macro_rules! families {
         created_with(org: OrgId, credential: CredentialId, resource: Uuid) => CreatedRecord,
             range all_created_with(org, credential),
             with org(org), checked by tenants::created_with(org, credential, resource);
-        /// End of a credential on which something that it created depends. It outlives the record of
-        /// the credential.
+        /// End of a credential on which something that it created depends. It outlives the record
+        /// of the credential.
         ended_credential(org: OrgId, credential: CredentialId) => EndedCredential, with org(org);
 
         /// Source.

@@ -14,7 +14,7 @@ string_enum! {
         Unconfirmed = "unconfirmed",
         /// Switched off, by its owner or by the service.
         Disabled = "disabled",
-        /// Does nothing, because its member lacks the permission; works again once the member has it.
+        /// Does nothing, because its member lacks the permission; works again once it is granted.
         Suspended = "suspended",
         /// Does nothing any more. Rotating its secret takes it over.
         Ended = "ended",

@@ -168,8 +168,8 @@ impl Sessions<'_> {
     ///
     /// The token may do what the member may. It is valid for at most
     /// [`ACCESS_TOKEN_LIFETIME_MAX`], never longer than the session, and ends with it. What is done
-    /// with it is done by the session: the audit log names the session, and what it creates counts as
-    /// created with the session. A use of it is a use of the session.
+    /// with it is done by the session: the audit log names the session, and what it creates counts
+    /// as created with the session. A use of it is a use of the session.
     ///
     /// A session gets the same token again for some minutes, each time valid for at least five more
     /// unless the session ends.
@@ -332,8 +332,8 @@ impl Sessions<'_> {
 
     /// Ends a token or a session of the caller, such as the one of a lost device.
     ///
-    /// The MCP keys, webhooks and subscriptions that it created remain unless it was scoped, or they
-    /// are to be ended `with_created`, see [`Self::created_with`].
+    /// The MCP keys, webhooks and subscriptions that it created remain unless it was scoped, or
+    /// they are to be ended `with_created`, see [`Self::created_with`].
     ///
     /// # Errors
     /// [`Error::Unauthenticated`]; [`Error::NotFound`] for a credential that is not a valid one of

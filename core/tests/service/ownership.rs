@@ -3,8 +3,8 @@
 
 use knowledge_core::access::{Action, BuiltInRole, CredentialKind, RoleRef, TokenScope};
 use knowledge_core::model::{
-    CreatedKind, CreatedResource, CredentialId, EndedReason, ResourceState, ResourceStatus,
-    SubscriptionId, Timestamp, WebhookId,
+    CreatedKind, CreatedResource, CredentialId, EndedReason, EndpointId, ResourceState,
+    ResourceStatus, SubscriptionId, Timestamp, WebhookId,
 };
 use knowledge_core::service::{Caller, ClientInfo, Issued, PageRequest};
 
@@ -80,7 +80,7 @@ async fn receives(world: &World, webhook: WebhookId) -> bool {
     let (dispatcher, now) = (world.service.dispatcher(), world.time.now());
     while dispatcher.fan_out(now).await.unwrap().has_more {}
     let claimed = world.claim().await.deliveries;
-    let endpoint = webhook.into();
+    let endpoint = EndpointId::from(webhook);
     claimed.iter().any(|one| one.lease.endpoint() == endpoint)
 }
 

@@ -352,8 +352,8 @@ impl Model {
 
     /// Returns the caller on whose behalf something that it created acts.
     ///
-    /// There is none once the member was removed, the scoped credential is invalid, or the credential
-    /// was ended with what it created.
+    /// There is none once the member was removed, the scoped credential is invalid, or the
+    /// credential was ended with what it created.
     pub(crate) fn acting_for(&self, org: OrgId, owner: Owner, now: Timestamp) -> Option<Who> {
         let (member, credential) = (owner.member, owner.credential);
         let scope = match credential {

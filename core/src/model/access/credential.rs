@@ -270,8 +270,8 @@ pub struct CredentialRecord {
     /// Credential that created an MCP key or last rotated it, or the session of an access token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created_with: Option<CredentialId>,
-    /// True if it is invalid without `created_with`: an access token, or an MCP key that was created
-    /// or last rotated with a scoped token. Any other MCP key depends on its member only.
+    /// True if it is invalid without `created_with`: an access token, or an MCP key that was
+    /// created or last rotated with a scoped token. Any other MCP key depends on its member only.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_dependent: bool,
     /// Time without a use after which a session, or the session of an access token, is invalid.

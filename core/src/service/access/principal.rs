@@ -36,8 +36,8 @@ pub struct Principal {
     pub(in crate::service) role_actions: ActionSet,
 }
 
-/// Member on whose behalf an MCP key, an endpoint or an inbound webhook acts, and the credential that
-/// created it.
+/// Member on whose behalf an MCP key, an endpoint or an inbound webhook acts, and the credential
+/// that created it.
 ///
 /// It never does or receives more than the member could at that time. What a scoped credential
 /// creates has its scope and ends with it; everything else depends on the member only, unless it is

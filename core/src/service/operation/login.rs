@@ -74,7 +74,8 @@ pub(super) enum RolesRead {
 }
 
 impl Login {
-    /// Returns what acts on behalf of a member, within the scope of a credential if it is bound to one.
+    /// Returns what acts on behalf of a member, within the scope of a credential if it is bound to
+    /// one.
     fn delegated(org: OrgId, delegator: Delegator, now: Timestamp) -> Self {
         Self {
             org,
@@ -359,8 +360,8 @@ impl Principal {
     /// `member` is the record that [`Principal::prefetch_for`] returned, if it did.
     ///
     /// # Errors
-    /// [`Error::Unauthenticated`] for a removed member, for the scoped credential of a bound one that
-    /// has expired or was revoked, or for a credential that was ended with what it created.
+    /// [`Error::Unauthenticated`] for a removed member, for a scoped credential that has expired or
+    /// was revoked, or for a credential that was ended with what it created.
     pub(crate) async fn acting_for(
         transaction: &mut Transaction,
         org: OrgId,

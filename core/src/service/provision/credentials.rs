@@ -290,8 +290,8 @@ pub(in crate::service) async fn revoke(
 
 /// Writes the end of a credential on which something that it created depends.
 ///
-/// If that is only something that is bound to its scope, the entry serves to show when it ended once
-/// the record of the credential is purged.
+/// If that is only something that is bound to its scope, the entry serves to show when it ended
+/// once the record of the credential is purged.
 async fn note_end(
     transaction: &mut Transaction,
     record: &CredentialRecord,

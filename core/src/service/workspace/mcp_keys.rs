@@ -41,8 +41,8 @@ impl McpKeys<'_> {
     /// Creates an MCP key. Only this response contains the key itself; that of a repetition with the
     /// idempotency key does not.
     ///
-    /// The key belongs to the member: no end of the credential of the caller ends it, unless that is
-    /// scoped or [ended with what it created](crate::service::Provisioning::revoke_with_created).
+    /// The key belongs to the member: no end of the credential of the caller ends it, unless that
+    /// is scoped or [ended with what it created](crate::service::Provisioning::revoke_with_created).
     /// Created with a scoped token, it has the scope of the token, expires no later, and ends with
     /// it.
     ///
