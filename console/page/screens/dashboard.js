@@ -234,6 +234,7 @@ export class DashboardScreen {
           <strong>${key.name}</strong>
           <p class="faint">${words(key.client)} · used ${time(key.lastUsedAt)}</p>
         </div>
+        ${key.state === "active" ? nothing : stateBadge(key.state)}
       </li>
     `;
     return html`

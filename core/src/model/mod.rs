@@ -5,6 +5,7 @@ mod address;
 mod audit;
 mod bulk_json;
 mod confirmation;
+mod created;
 mod dashboard;
 mod deliveries;
 mod delivery;
@@ -30,6 +31,7 @@ pub use self::address::{
 };
 pub use self::audit::{AuditAction, AuditReads, OutcomeKind, ResourceKind};
 pub use self::confirmation::{Confirmation, ConfirmationReason, ConfirmationState};
+pub use self::created::{CreatedKind, CreatedResource, EndedReason, ResourceState, ResourceStatus};
 pub use self::dashboard::{
     ChatSummary, Checklist, ChecklistStep, ChecklistTier, ConnectorHealth, ConnectorScope,
     ConnectorStatus, DashboardSummary, McpClient, McpKeySummary, WorkspaceSummary,

@@ -99,13 +99,23 @@ macro_rules! operator_operations {
         /// `secret` is returned only in this response.
         IssueCredential: POST "/admin/v1/orgs/{org}/credentials", 201, [400, 404, 409],
             issue_credential(org: OrgSlug, body: NewCredential) -> IssuedCredential;
+        /// Lists what a token or a session created or last took over.
+        ///
+        /// MCP keys, webhooks, inbound webhooks and citation subscriptions, in no particular order.
+        /// A session has those that were created with its access tokens.
+        ListCreatedWith: GET "/admin/v1/orgs/{org}/credentials/{credential}/created",
+            200, [400, 404],
+            list_created_with(
+                org: OrgSlug, credential: CredentialId, page: PageRequest
+            ) -> Page<CreatedResource>;
         /// Revokes a token or a session.
         ///
-        /// Revoking it again changes nothing.
+        /// What a scoped token created ends with it; everything else that was created with it
+        /// remains, unless `with_created` is `true`. Revoking it again changes nothing else.
         RevokeCredential: DELETE "/admin/v1/orgs/{org}/credentials/{credential}",
             200, [400, 404, 409],
             revoke_credential(
-                org: OrgSlug, credential: CredentialId, only: KindFilter
+                org: OrgSlug, credential: CredentialId, only: KindFilter, also: WithCreated
             ) -> CredentialView;
     }
     "Memories" () {

@@ -24,6 +24,7 @@ const OPTIONAL: [&str; 12] = [
     "credential_use",
     "due",
     "erased_key",
+    "ended_credential",
     "fan_out",
     "host_pings",
     "idempotency",

@@ -210,7 +210,10 @@ impl World {
     /// Ends a session, from no known address.
     pub(crate) async fn sign_out(&self, session: &Secret) -> Result<(), Error> {
         let client = ClientInfo::default();
-        self.service.sessions().sign_out(session, client).await
+        self.service
+            .sessions()
+            .sign_out(session, false, client)
+            .await
     }
 
     /// Ends one of the credentials of the member signed in, from no known address.
@@ -220,6 +223,8 @@ impl World {
         id: CredentialId,
     ) -> Result<(), Error> {
         let (sessions, client) = (self.service.sessions(), ClientInfo::default());
-        sessions.end_own_credential(session, id, client).await
+        sessions
+            .end_own_credential(session, id, false, client)
+            .await
     }
 }

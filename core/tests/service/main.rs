@@ -79,6 +79,7 @@ mod memory_deletion;
 mod memory_retention;
 mod monitor;
 mod open;
+mod ownership;
 mod pages;
 mod partition_commands;
 mod partition_holds;

@@ -15,8 +15,9 @@ use knowledge_core::access::{
 };
 use knowledge_core::api::Operation;
 use knowledge_core::model::{
-    AudienceLabel, AudienceScope, CredentialId, CustomRole, InboundWebhookId, MemberId,
-    MemoryChange, MemoryId, MemoryLabels, OrgId, Timestamp, WorkspaceId,
+    AudienceLabel, AudienceScope, CredentialId, CustomRole, EndedReason, InboundWebhookId,
+    MemberId, MemoryChange, MemoryId, MemoryLabels, OrgId, ResourceState, ResourceStatus,
+    Timestamp, WorkspaceId,
 };
 
 /// Issued credential. Without a secret, the response that had it was lost.
@@ -24,6 +25,8 @@ use knowledge_core::model::{
 pub(crate) struct Token {
     pub(crate) record: CredentialRecord,
     pub(crate) secret: Option<String>,
+    /// Time at which it was ended with everything that it created.
+    pub(crate) ended_at: Option<Timestamp>,
 }
 
 /// Authenticated caller.
@@ -47,11 +50,21 @@ pub(crate) struct Asked<'c> {
 }
 
 /// Member and credential that created something or took it over.
-pub(crate) type Owner = (MemberId, Option<CredentialId>);
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Owner {
+    pub(crate) member: MemberId,
+    pub(crate) credential: Option<CredentialId>,
+    /// True if the credential was scoped: what it created has its scope and ends with it.
+    pub(crate) is_bound: bool,
+}
 
 impl Who {
     pub(crate) fn owner(&self) -> Owner {
-        (self.member, self.credential)
+        Owner {
+            member: self.member,
+            credential: self.credential,
+            is_bound: self.credential.is_some() && self.scope != TokenScope::default(),
+        }
     }
 }
 
@@ -286,7 +299,11 @@ impl Model {
                     |token: &&super::Token| token.secret.as_deref() == Some(secret.expose());
                 let token = self.tokens.values().find(known).map(|token| &token.record);
                 let is_backed = |token: &&CredentialRecord| {
-                    token.created_with.is_none_or(|by| self.is_live(by, now))
+                    let is_backing = |by: CredentialId| {
+                        self.ended_at(by).is_none()
+                            && (!token.is_dependent || self.is_live(by, now))
+                    };
+                    token.created_with.is_none_or(is_backing)
                 };
                 let token = token
                     .filter(|token| token.kind == wanted && self.is_live(token.id, now))
@@ -316,6 +333,11 @@ impl Model {
         token.is_some_and(|token| now < token.expires_at && token.revoked_at.is_none())
     }
 
+    /// Returns the time at which a credential was ended with everything that it created.
+    fn ended_at(&self, credential: CredentialId) -> Option<Timestamp> {
+        self.tokens.get(&credential)?.ended_at
+    }
+
     /// Returns the record of a credential.
     pub(crate) fn record(&self, credential: CredentialId) -> Option<&CredentialRecord> {
         let token = self.tokens.get(&credential);
@@ -330,19 +352,17 @@ impl Model {
 
     /// Returns the caller on whose behalf something that it created acts.
     ///
-    /// There is none once the member was removed or the credential is invalid.
-    pub(crate) fn acting_for(
-        &self,
-        org: OrgId,
-        (member, credential): Owner,
-        now: Timestamp,
-    ) -> Option<Who> {
+    /// There is none once the member was removed, the scoped credential is invalid, or the
+    /// credential was ended with what it created.
+    pub(crate) fn acting_for(&self, org: OrgId, owner: Owner, now: Timestamp) -> Option<Who> {
+        let (member, credential) = (owner.member, owner.credential);
         let scope = match credential {
-            None => TokenScope::default(),
-            Some(id) => {
+            Some(id) if self.ended_at(id).is_some() => return None,
+            Some(id) if owner.is_bound => {
                 let token = self.tokens.get(&id).filter(|_| self.is_live(id, now))?;
                 token.record.scope.clone()
             }
+            _ => TokenScope::default(),
         };
         let is_member = self.org(org).members.contains_key(&member);
         is_member.then_some(Who {
@@ -353,6 +373,58 @@ impl Model {
             webhook: None,
             request_id: Some(REQUEST_ID),
         })
+    }
+
+    /// Returns the status of something in a workspace that is in a `state` unless it has ended, or
+    /// its owner lacks the action that it needs.
+    pub(crate) fn status_of(
+        &self,
+        org: OrgId,
+        owner: Owner,
+        (workspace, needed): (WorkspaceId, Option<Action>),
+        state: ResourceState,
+        now: Timestamp,
+    ) -> ResourceStatus {
+        let (state, ended_reason, ended_at) = match self.acting_for(org, owner, now) {
+            None => {
+                let (reason, at) = self.end_of(org, owner, now);
+                (ResourceState::Ended, Some(reason), at)
+            }
+            Some(who) => {
+                let rules = self.org(org).rules(&who);
+                if needed.is_some_and(|action| !rules.holds(action, workspace)) {
+                    let reason = EndedReason::PermissionMissing;
+                    (ResourceState::Suspended, Some(reason), None)
+                } else {
+                    (state, None, None)
+                }
+            }
+        };
+        ResourceStatus {
+            state,
+            ended_reason,
+            ended_at,
+        }
+    }
+
+    /// Returns the reason and the time of the end of what an owner created.
+    fn end_of(&self, org: OrgId, owner: Owner, now: Timestamp) -> (EndedReason, Option<Timestamp>) {
+        let org = self.org(org);
+        if !org.members.contains_key(&owner.member) {
+            let at = org.former_members.get(&owner.member).copied();
+            return (EndedReason::MemberRemoved, at);
+        }
+        let token = owner.credential.and_then(|id| self.tokens.get(&id));
+        let Some(token) = token else {
+            return (EndedReason::CredentialRevoked, None);
+        };
+        let (record, expires_at) = (&token.record, token.record.expires_at);
+        let revoked_at = record.revoked_at.filter(|at| *at < expires_at);
+        match (token.ended_at, revoked_at) {
+            (Some(at), _) => (EndedReason::EndedWithCredential, Some(at)),
+            (None, None) if expires_at <= now => (EndedReason::CredentialExpired, Some(expires_at)),
+            (None, revoked_at) => (EndedReason::CredentialRevoked, revoked_at),
+        }
     }
 
     /// Checks that a caller holds what an owner may do now in a workspace, among these actions.

@@ -36,9 +36,12 @@ pub struct Principal {
     pub(in crate::service) role_actions: ActionSet,
 }
 
-/// Member and credential on whose behalf an endpoint or an inbound webhook acts.
+/// Member on whose behalf an MCP key, an endpoint or an inbound webhook acts, and the credential
+/// that created it.
 ///
-/// It never does or receives more than they could at that time.
+/// It never does or receives more than the member could at that time. What a scoped credential
+/// creates has its scope and ends with it; everything else depends on the member only, unless it is
+/// ended together with the credential.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct Delegator {
     /// Member that created it or took it over.
@@ -46,6 +49,9 @@ pub(crate) struct Delegator {
     /// Credential of the member; `None` for a caller that the application vouches for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) credential: Option<CredentialId>,
+    /// Expiry of the credential, if it is scoped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) bound_until: Option<Timestamp>,
 }
 
 impl Delegator {
@@ -54,7 +60,13 @@ impl Delegator {
         Self {
             member,
             credential: None,
+            bound_until: None,
         }
+    }
+
+    /// Returns the scoped credential that has to be valid too.
+    pub(crate) fn dependency(&self) -> Option<CredentialId> {
+        self.credential.filter(|_| self.bound_until.is_some())
     }
 }
 
@@ -323,11 +335,13 @@ impl Principal {
         self.member.id
     }
 
-    /// Returns the member and the credential that act through what the principal creates.
+    /// Returns on whose behalf acts what the principal creates.
     pub(crate) fn delegator(&self) -> Delegator {
+        let expires_at = self.expires_at.unwrap_or(Timestamp::MAX);
         Delegator {
             member: self.member_id(),
             credential: self.credential,
+            bound_until: self.is_narrowed().then_some(expires_at),
         }
     }
 

@@ -355,7 +355,7 @@ fn check_scope(org: &Org, who: &Who, request: &NewErasure) -> Result<(), ErrorRe
     }
     if let Some(member) = request.member_id
         && !org.members.contains_key(&member)
-        && !org.former_members.contains(&member)
+        && !org.former_members.contains_key(&member)
     {
         return Err(ErrorResponse::invalid("memberId", ProblemCode::NotFound));
     }

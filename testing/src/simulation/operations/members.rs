@@ -308,7 +308,7 @@ impl Request for RemoveMember {
         let org = model.org_mut(who.org);
         org.members.remove(&self.member);
         org.former_handles.insert(before.handle.clone());
-        org.former_members.insert(self.member);
+        org.former_members.insert(self.member, at.now);
         org.overrides
             .retain(|(holder, _), _| *holder != self.member);
         org.mcp_keys.retain(|_, key| key.acts_as != self.member);

@@ -71,7 +71,9 @@ impl Request for GetDashboardSummary {
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let who = model.authorize_in(self.asked(), self.workspace, at.now)?;
         let org = model.org(who.org);
-        let summary = org.summary(who.member, &org.workspaces[&self.workspace], at.now);
+        let mcp_keys = model.shown_mcp_keys(who.org, self.workspace, at.now);
+        let workspace = &org.workspaces[&self.workspace];
+        let summary = org.summary(who.member, workspace, mcp_keys, at.now);
         Ok(model.loosely_tagged(&summary, at, 'W'))
     }
 }

@@ -1,6 +1,7 @@
 //! Organisations with their workspaces, members, roles and credentials.
 
 use serde_json::json;
+use uuid::Uuid;
 
 use crate::access::{CredentialRecord, RoleRef, SecretHash};
 use crate::keys;
@@ -9,6 +10,8 @@ use crate::model::{
     RoleId, Timestamp, Workspace, WorkspaceId,
 };
 use crate::partition::Placement;
+use crate::service::access::created::CreatedRecord;
+use crate::service::access::principal::Delegator;
 use crate::service::tasks::ScheduledTask;
 use crate::service::verify::difference::DifferenceCode;
 use crate::service::verify::expectation::Expectation;
@@ -245,4 +248,32 @@ pub(super) fn credential_id(
     let parsed = parsed.map_err(|_| Problem::unreadable("a value that is not a SHA-256"))?;
     let says = json!({ "id": credential, "org_id": org });
     Ok(vec![Expectation::Contains(keys::credential(parsed), says)])
+}
+
+/// Expects that what a credential created acts for it.
+pub(super) fn created_with(
+    _: &mut Verifier,
+    _: &KeyEntry,
+    record: CreatedRecord,
+    org: OrgId,
+    credential: CredentialId,
+    resource: Uuid,
+) -> Expectations {
+    let delegator = json!({ "delegator": { "credential": credential } });
+    let says = match record {
+        CreatedRecord::McpKey(_) => json!({ "created_with": credential }),
+        _ => delegator,
+    };
+    Ok(vec![Expectation::Contains(record.key(org, resource), says)])
+}
+
+/// Expects something in the index of what the credential of its delegator created.
+pub(super) fn indexed_by_credential(
+    org: OrgId,
+    delegator: Delegator,
+    (id, record): (Uuid, CreatedRecord),
+) -> Option<Expectation> {
+    let credential = delegator.credential?;
+    let key = keys::created_with(org, credential, id);
+    Some(Expectation::Contains(key, json!(record)))
 }
