@@ -239,7 +239,7 @@ fn erasure_prefetch(org: OrgId, request: &NewErasure) -> Prefetch {
 /// Checks that the scope exists, and that the caller may erase everything in it.
 ///
 /// Named memories are decided on one by one. The counts of a source or a member show what the caller
-/// may not know of, unless it may erase everywhere.
+/// may not know of, unless it may erase everywhere, also in each private workspace.
 async fn require_scope(op: &mut Authorized<'_>, request: &NewErasure) -> Result<(), Error> {
     let org = op.org();
     if request.memory_ids.is_some() {
@@ -247,6 +247,12 @@ async fn require_scope(op: &mut Authorized<'_>, request: &NewErasure) -> Result<
     }
     if op.principal.is_narrowed() {
         return Err(Denial::OutOfScope.into());
+    }
+    if op.principal.is_shut_out() {
+        return Err(Denial::MissingPermission(Action::ErasureManage).into());
+    }
+    if op.principal.is_shut_out() {
+        return Err(Denial::MissingPermission(Action::ErasureManage).into());
     }
     if !op.principal.is_owner() {
         let read = workspace_roles_read(org, op.principal.member_id());

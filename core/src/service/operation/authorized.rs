@@ -358,7 +358,21 @@ impl Authorized<'_> {
         self.is_audited = true;
         self.is_metered |= action.is_metered();
         let operation = AuditedOperation::begin(&self.transaction, self.service.env(), self.now);
-        (operation, Actor::new(&self.principal, self.client))
+        let actor = Actor {
+            workspace: self.place(),
+            ..Actor::new(&self.principal, self.client)
+        };
+        (operation, actor)
+    }
+
+    /// Returns the workspace of the operation; `None` if it has none, or several.
+    fn place(&self) -> Option<WorkspaceId> {
+        let named = self.workspace.as_ref().map(|workspace| workspace.id);
+        let only = || match self.held[..] {
+            [(only, _)] => Some(only),
+            _ => None,
+        };
+        named.or_else(only)
     }
 
     /// Audits a read of these memories, with their labels, of which those count that are
