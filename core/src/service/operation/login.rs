@@ -240,24 +240,26 @@ impl Login {
         org.is_ok_and(|org| org.is_some_and(|org| !org.private.is_empty()))
     }
 
-    /// Returns the private workspaces that do not exist for a member: it holds no role in them, and
-    /// is not an owner.
+    /// Returns the private workspaces that do not exist for a member: it holds no role in them, or
+    /// they are being removed, and it is not an owner.
     ///
     /// The record of the member, which the commit checks, guards the range of these roles.
     async fn closed(
         &self,
         transaction: &mut Transaction,
         member: &Member,
-        private: &BTreeSet<WorkspaceId>,
+        org: &Organization,
     ) -> Result<Vec<WorkspaceId>, Error> {
-        if private.is_empty() || member.role == OWNER {
+        if org.private.is_empty() || member.role == OWNER {
             return Ok(Vec::new());
         }
         let roles = RangeRead::all(self.workspace_roles().range);
         let roles = transaction.scan(&roles).await?;
         let places = roles.iter().filter_map(|found| keys::last_id(&found.key));
-        let places: BTreeSet<WorkspaceId> = places.map(WorkspaceId).collect();
-        Ok(private.difference(&places).copied().collect())
+        let places = places.map(WorkspaceId);
+        let places = places.filter(|place| !org.removing.contains(place));
+        let places: BTreeSet<WorkspaceId> = places.collect();
+        Ok(org.private.difference(&places).copied().collect())
     }
 
     /// Prefetches what follows from the first reads in a workspace, if it was not read with them.
@@ -326,7 +328,7 @@ impl Login {
         let key = self.org_key();
         let org = transaction.get::<Organization>(&key).await?;
         let org = org.ok_or(gone)?;
-        let closed = self.closed(transaction, &member, &org.private).await?;
+        let closed = self.closed(transaction, &member, &org).await?;
         Ok(Principal {
             org,
             member,
