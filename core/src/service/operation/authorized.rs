@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::created::Created;
 use super::idempotency::Creation;
-use crate::access::{Action, ActionSet};
+use crate::access::{Action, ActionSet, PermissionScope};
 use crate::error::{EntityKind, Error};
 use crate::keys;
 use crate::model::{
@@ -365,14 +365,13 @@ impl Authorized<'_> {
         (operation, actor)
     }
 
-    /// Returns the workspace of the operation; `None` if it has none, or several.
+    /// Returns the workspace of the operation, if it is one of a workspace.
     fn place(&self) -> Option<WorkspaceId> {
         let named = self.workspace.as_ref().map(|workspace| workspace.id);
-        let only = || match self.held[..] {
-            [(only, _)] => Some(only),
-            _ => None,
-        };
-        named.or_else(only)
+        let mut permissions = self.operation.spec().permissions.iter();
+        let is_of_one = permissions.any(|needed| needed.scope == PermissionScope::Workspace);
+        let of_resource = || self.held.first().map(|(workspace, _)| *workspace);
+        named.or_else(|| is_of_one.then(of_resource).flatten())
     }
 
     /// Audits a read of these memories, with their labels, of which those count that are
