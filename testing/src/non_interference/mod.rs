@@ -30,6 +30,7 @@ mod gate;
 mod hidden;
 mod kinds;
 mod planted;
+mod private;
 mod removals;
 #[cfg(test)]
 mod tests;
@@ -64,8 +65,9 @@ pub struct Exception {
 
 /// Declared exceptions from non-interference.
 ///
-/// Five more do not concern responses of single operations. The generator keeps them equal in both
-/// worlds: that holders of `erasure:manage` delete chats and recalls of others; that a name, a slug
+/// Six more do not concern responses of single operations. The generator keeps them equal in both
+/// worlds: that a private workspace exists, to whom an erasure of a source or a member is refused
+/// therefore; that holders of `erasure:manage` delete chats and recalls of others; that a name, a slug
 /// or a source key is taken; quotas and conflicts; that a recall is judged without those of its
 /// memories that were deleted; and that the author of a memory under review is not told of its last
 /// changes if it is deleted before they are fanned out, because the author is stored with the
