@@ -251,9 +251,6 @@ async fn require_scope(op: &mut Authorized<'_>, request: &NewErasure) -> Result<
     if op.principal.is_shut_out() {
         return Err(Denial::MissingPermission(Action::ErasureManage).into());
     }
-    if op.principal.is_shut_out() {
-        return Err(Denial::MissingPermission(Action::ErasureManage).into());
-    }
     if !op.principal.is_owner() {
         let read = workspace_roles_read(org, op.principal.member_id());
         let roles = op.transaction.scan(&RangeRead::all(read.range)).await?;

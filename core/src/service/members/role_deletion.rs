@@ -6,7 +6,7 @@
 //! crash in between has no visible effect.
 
 use crate::access::{BaseRole, BuiltInRole, RoleRef};
-use crate::error::{EntityKind, Error, ProblemCode};
+use crate::error::{Error, ProblemCode};
 use crate::keys;
 use crate::model::{
     AuditAction, CustomRole, Member, MemberId, OrgId, ResourceKind, RoleId, WorkspaceId,
