@@ -386,3 +386,28 @@ async fn erasure_of_a_source_needs_every_private_workspace() {
     assert_eq!(code(erase(place.admin()).await), "forbidden");
     erase(&world.owner).await.unwrap();
 }
+
+/// Its roles and its entries of the audit log are hidden until nothing is left of it.
+#[tokio::test]
+async fn removed_private_workspace_stays_hidden_until_maintenance() {
+    let place = Place::new().await;
+    let (world, admin) = (&place.world, place.admin());
+    let workspace = world.workspace.id;
+    let inner = with(new_role("inner"), |new| new.workspace_id = Some(workspace));
+    let role = world.create_role(&inner).await.unwrap().id;
+    let provisioning = world.service.provisioning();
+    let removed = provisioning.delete_workspace(world.org.id, workspace);
+    removed.await.unwrap();
+    let is_removal = |entry: &AuditEntry| entry.action == AuditAction::WorkspaceDelete;
+    for caller in [admin, &place.insider] {
+        assert_eq!(code(world.by(caller).get_role(role).await), "not_found");
+        assert_eq!(listed(world, caller).await, [""; 0]);
+    }
+    assert!(!log(world, admin).await.iter().any(is_removal));
+    assert!(log(world, &world.owner).await.iter().any(is_removal));
+    world.assert_whole().await;
+    world.maintain().await;
+    assert_eq!(code(world.get_role(role).await), "not_found");
+    assert!(log(world, admin).await.iter().any(is_removal));
+    world.assert_whole().await;
+}
