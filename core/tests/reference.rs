@@ -12,7 +12,7 @@ use knowledge_core::limits::{self, Limit, Limits};
 use knowledge_core::model::{
     AudienceScope, BulkItemErrorCode, ChecklistTier, ConnectorScope, ConnectorStatus,
     DeliveryFailureCode, EndedReason, EventType, McpClient, MemberKind, Quota, ResourceState,
-    ReviewStatus, SPECIAL_RANGES, SensitivityLabel, SpecialRange,
+    ReviewStatus, SPECIAL_RANGES, SensitivityLabel, SpecialRange, WorkspaceAccess,
 };
 use knowledge_core::service::{
     AuditAction, DELIVERY_TIMEOUT, IngestOutcome, RESPONSE_BYTES_MAX, ResourceKind,
@@ -121,6 +121,7 @@ fn enumerations() -> String {
         ),
         ("review status", names(ReviewStatus::ALL)),
         ("scope of an audience label", names(AudienceScope::ALL)),
+        ("access to a workspace", names(WorkspaceAccess::ALL)),
         ("tier of a checklist step", names(ChecklistTier::ALL)),
         ("scope of a connector", names(ConnectorScope::ALL)),
         ("status of a connector", names(ConnectorStatus::ALL)),

@@ -2,7 +2,7 @@
 
 /**
  * @import { BulkUpdate, CustomRoleUpdate, MemberUpdate, NewCustomRole, NewMcpKey, NewMember, NewMemory, NewWebhook,
- *   Operations as Table, WebhookUpdate } from "../../../wasm/pkg/operations.js"
+ *   NewWorkspaceAccess, Operations as Table, WebhookUpdate } from "../../../wasm/pkg/operations.js"
  * @import { Client } from "./client.js"
  */
 /**
@@ -53,6 +53,11 @@ export class Operations {
   /** @returns {Answer<"listWorkspaces">} */
   listWorkspaces(/** @type {Query} */ query) {
     return this.#client.send("GET", withQuery("/v1/workspaces", query));
+  }
+
+  /** @returns {Answer<"setWorkspaceAccess">} */
+  setWorkspaceAccess(/** @type {string} */ workspace, /** @type {NewWorkspaceAccess} */ body) {
+    return this.#client.send("PUT", path`/v1/workspaces/${workspace}/access`, { body });
   }
 
   /** @returns {Answer<"getDashboardSummary">} */

@@ -1,5 +1,6 @@
 // A bulk update of selected memories: choice, preview, progress, results and undoing.
 
+import { coverageOf } from "../models/audience.js";
 import { BulkRun, preview } from "../models/bulk.js";
 import { AUDIENCE_PATTERN, REVIEW_STATUSES, SENSITIVITY_LABELS } from "../models/vocabulary.js";
 import { runOperation, Task, textOf } from "../ui/actions.js";
@@ -112,7 +113,7 @@ class BulkDialog {
         isRequired: false,
         pattern: AUDIENCE_PATTERN,
         hint: html`Left empty, it stays as it is. For example <code>${workspace.audience}</code> or
-          <code>team:platform</code>.`,
+          <code>team:platform</code>. ${coverageOf(workspace)}`,
       })}
     `;
   }

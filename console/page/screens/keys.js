@@ -2,6 +2,7 @@
 
 import { PagedList } from "../api/list.js";
 import { endingText } from "../models/endings.js";
+import { coverageOf } from "../models/audience.js";
 import { MCP_CLIENTS } from "../models/vocabulary.js";
 import { actionButton, confirm, listOf, openForm, openMessage, textOf } from "../ui/actions.js";
 import { capital, words } from "../ui/format.js";
@@ -115,7 +116,8 @@ export class KeysScreen {
           label: "Audience",
           value: workspace.audience,
           lengthMax: LABELS_LENGTH_MAX,
-          hint: "Labels that cover you too, separated by commas. The key reads only what they cover.",
+          hint: html`Labels that cover you too, separated by commas. The key reads only what they cover.
+          ${coverageOf(workspace)}`,
           error,
         })}
         ${textField({

@@ -68,7 +68,9 @@ pub use self::memory::{
 pub use self::memory_access::{AccessCheck, AccessCheckResult, AccessLabels, MemoryAccess};
 pub use self::memory_record::{MemoryContent, MemoryLabels};
 pub use self::names::{InvalidId, UnknownName};
-pub use self::organization::{Member, MemberKind, Organization, Source, Workspace};
+pub use self::organization::{
+    Member, MemberKind, Organization, Source, Workspace, WorkspaceAccess,
+};
 pub use self::quota::Quota;
 pub use self::role::{CustomRole, CustomRoleUpdate, NewCustomRole, RoleActions, RoleActionsUpdate};
 pub use self::url::{BaseUrl, InvalidUrl, URL_CHARS_MAX, WebhookUrl, is_origin};

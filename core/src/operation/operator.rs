@@ -47,6 +47,12 @@ macro_rules! operator_operations {
         /// `removing` of the organisation names it, and at most 100 workspaces. Its slug stays taken.
         DeleteWorkspace: DELETE "/admin/v1/orgs/{org}/workspaces/{workspace}", 204, [404, 409],
             delete_workspace(org: OrgSlug, workspace: WorkspaceName) -> Nothing;
+        /// Opens a workspace to every member of the organisation, or makes it private.
+        SetWorkspaceAccess: PUT "/admin/v1/orgs/{org}/workspaces/{workspace}/access",
+            200, [400, 404, 409],
+            set_workspace_access(
+                org: OrgSlug, workspace: WorkspaceName, body: NewWorkspaceAccess
+            ) -> Workspace;
         /// Reads the retention of a workspace.
         GetRetention: GET "/admin/v1/orgs/{org}/workspaces/{workspace}/retention", 200, [404],
             get_retention(org: OrgSlug, workspace: WorkspaceName) -> Retention;

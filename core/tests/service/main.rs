@@ -86,6 +86,7 @@ mod partition_holds;
 mod partition_races;
 mod partitions;
 mod permissions;
+mod private_workspaces;
 mod probe;
 mod provisioning;
 mod quotas;

@@ -3,6 +3,8 @@
 //! The oracle is [`authorization`](crate::authorization), which decides who may do what by the tables
 //! of the documentation.
 
+use std::collections::BTreeSet;
+
 use uuid::Uuid;
 
 use super::{Caller, ErrorResponse, Model, Org};
@@ -17,7 +19,7 @@ use knowledge_core::api::Operation;
 use knowledge_core::model::{
     AudienceLabel, AudienceScope, CredentialId, CustomRole, EndedReason, InboundWebhookId,
     MemberId, MemoryChange, MemoryId, MemoryLabels, OrgId, ResourceState, ResourceStatus,
-    Timestamp, WorkspaceId,
+    Timestamp, Workspace, WorkspaceAccess, WorkspaceId,
 };
 
 /// Issued credential. Without a secret, the response that had it was lost.
@@ -127,6 +129,7 @@ impl Org {
         let mut directory = Directory {
             slug: self.slug.clone(),
             workspaces: workspaces.map(|place| place.slug.clone()).collect(),
+            private: self.private.iter().map(|id| self.name_of(*id)).collect(),
             ..Directory::default()
         };
         let mut name_of_role = |role: RoleRef| match role {
@@ -169,6 +172,34 @@ impl Org {
                 .map(|actions| names(actions.iter().map(Action::as_str))),
             audience: audience.map(|labels| labels.iter().map(ToString::to_string).collect()),
         }
+    }
+}
+
+/// Private workspaces, which exist for their people only.
+impl Org {
+    /// Adds a workspace, or replaces it.
+    pub(crate) fn put_workspace(&mut self, workspace: Workspace) {
+        match workspace.access {
+            WorkspaceAccess::Open => self.private.remove(&workspace.id),
+            WorkspaceAccess::Private => self.private.insert(workspace.id),
+        };
+        self.workspaces.insert(workspace.id, workspace);
+    }
+
+    /// Returns the private workspaces that do not exist for a caller.
+    pub(crate) fn closed_to(&self, who: &Who) -> BTreeSet<WorkspaceId> {
+        if self.private.is_empty() {
+            return BTreeSet::new();
+        }
+        let rules = self.rules(who);
+        let places = self.private.iter().copied();
+        let is_closed = |id: &WorkspaceId| !rules.access.is_one_of_the_people(&self.name_of(*id));
+        places.filter(is_closed).collect()
+    }
+
+    /// Returns true if a workspace, or a role of one, exists for a caller, as far as it is private.
+    pub(crate) fn knows(&self, who: &Who, workspace: Option<WorkspaceId>) -> bool {
+        workspace.is_none_or(|id| !self.closed_to(who).contains(&id))
     }
 }
 

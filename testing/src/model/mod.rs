@@ -93,6 +93,8 @@ pub(crate) struct Org {
     /// Roles that replace the member's own in a workspace.
     pub(crate) overrides: BTreeMap<(MemberId, WorkspaceId), RoleRef>,
     pub(crate) workspaces: BTreeMap<WorkspaceId, Workspace>,
+    /// Private workspaces, also removed ones until maintenance.
+    pub(crate) private: BTreeSet<WorkspaceId>,
     /// Remains of removed workspaces, which maintenance deletes; none of them is shown.
     pub(crate) removing: Removing,
     pub(crate) roles: BTreeMap<RoleId, CustomRole>,
@@ -256,6 +258,7 @@ impl Org {
             former_handles: BTreeSet::new(),
             overrides: BTreeMap::new(),
             workspaces: BTreeMap::new(),
+            private: BTreeSet::new(),
             removing: Removing::default(),
             roles: BTreeMap::new(),
             sources: BTreeMap::new(),
@@ -361,7 +364,7 @@ impl Model {
     /// If the model does not have the organisation.
     pub fn add_workspace(&mut self, org: OrgId, workspace: &Workspace) {
         let org = self.org_mut(org);
-        org.workspaces.insert(workspace.id, workspace.clone());
+        org.put_workspace(workspace.clone());
         let (action, at) = (AuditAction::WorkspaceCreate, workspace.created_at);
         let entry = AuditFacts::ok(workspace.id, (), workspace);
         org.audit_by_operator(action, entry, at);

@@ -301,6 +301,9 @@ impl World {
     fn body(&self, choices: &mut Choices<'_>, operation: Operation) -> Value {
         let name = self.name("name");
         match operation {
+            Operation::SetWorkspaceAccess => {
+                json!({ "access": ["private", "open"][choices.below(2)] })
+            }
             Operation::CreateSource => json!({ "name": name, "kind": "drive" }),
             Operation::CreateConnector => json!({
                 "kind": "wiki", "account_label": "acme", "scope": "personal",

@@ -23,7 +23,7 @@ use crate::model::{
 use crate::operation::{OperatorOperation, operator_operations};
 use crate::service::{
     EndpointSummary, IngestBatch, IngestResult, NewOrganization, NewRetention, NewSource,
-    NewWorkspace, Page, PageRequest, RedeliveryReport, Retention,
+    NewWorkspace, NewWorkspaceAccess, Page, PageRequest, RedeliveryReport, Retention,
 };
 use crate::store::MaybeSend;
 

@@ -332,6 +332,7 @@ impl KnowledgeService {
             let operation = AuditedOperation::begin(&transaction, self.env(), now);
             let actor = Actor {
                 webhook: Some(message.webhook),
+                workspace: Some(workspace),
                 ..Actor::new(&caller, message.client)
             };
             let audit = (operation, actor);

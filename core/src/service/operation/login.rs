@@ -4,7 +4,10 @@
 //! by one read. [`Principal`] has the functions for what acts outside an operation, or as another
 //! member.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
+
+use serde::Deserialize;
 
 use super::prefetch::{Next, Prefetch};
 use crate::access::{
@@ -17,6 +20,7 @@ use crate::service::access::created::EndedCredential;
 use crate::service::access::principal::{Delegator, Principal, workspace_roles_read};
 use crate::service::access::roles::held_role;
 use crate::service::generations::GenerationCache;
+use crate::service::members::assign::OWNER;
 use crate::store::{Key, RangeRead, Transaction, decode_value};
 
 const INVALID: Error = Error::Unauthenticated {
@@ -42,6 +46,8 @@ pub(crate) struct KnownLogin {
     pub(super) login: Login,
     /// Keys that the records of the login refer to.
     pub(super) referenced: Vec<Key>,
+    /// True if the roles of the member in workspaces decide which workspaces exist for it.
+    pub(super) has_private_places: bool,
 }
 
 /// A credential with the organisation and the member that it belongs to.
@@ -60,6 +66,13 @@ pub(super) struct Login {
     is_of_session: bool,
     idle_timeout: Option<IdleTimeout>,
     now: Timestamp,
+}
+
+/// Part of the record of an organisation that decides whether to prefetch roles in workspaces.
+#[derive(Deserialize)]
+struct PrivatePlaces {
+    #[serde(default)]
+    private: BTreeSet<WorkspaceId>,
 }
 
 /// Roles that an authorisation reads besides the one in the organisation.
@@ -232,6 +245,37 @@ impl Login {
         Ok((member, next))
     }
 
+    /// Returns true if the prefetched record of the organisation names private workspaces, so that
+    /// the roles of the member in workspaces decide which of them exist for it.
+    pub(super) fn has_private_places(&self, transaction: &Transaction) -> bool {
+        let org = transaction
+            .prefetched()
+            .get::<PrivatePlaces>(&self.org_key());
+        org.is_ok_and(|org| org.is_some_and(|org| !org.private.is_empty()))
+    }
+
+    /// Returns the private workspaces that do not exist for a member: it holds no role in them, or
+    /// they are being removed, and it is not an owner.
+    ///
+    /// The record of the member, which the commit checks, guards the range of these roles.
+    async fn closed(
+        &self,
+        transaction: &mut Transaction,
+        member: &Member,
+        org: &Organization,
+    ) -> Result<Vec<WorkspaceId>, Error> {
+        if org.private.is_empty() || member.role == OWNER {
+            return Ok(Vec::new());
+        }
+        let roles = RangeRead::all(self.workspace_roles().range);
+        let roles = transaction.scan(&roles).await?;
+        let places = roles.iter().filter_map(|found| keys::last_id(&found.key));
+        let places = places.map(WorkspaceId);
+        let places = places.filter(|place| !org.removing.contains(place));
+        let places: BTreeSet<WorkspaceId> = places.collect();
+        Ok(org.private.difference(&places).copied().collect())
+    }
+
     /// Prefetches what follows from the first reads in a workspace, if it was not read with them.
     ///
     /// Returns the member, and the keys that the records of the login refer to.
@@ -303,9 +347,12 @@ impl Login {
         }
         let key = self.org_key();
         let org = transaction.get::<Organization>(&key).await?;
+        let org = org.ok_or(gone)?;
+        let closed = self.closed(transaction, &member, &org).await?;
         Ok(Principal {
-            org: org.ok_or(gone)?,
+            org,
             member,
+            closed,
             credential: self.credential,
             expires_at: self.expires_at,
             is_dependent: self.depends_on.is_some(),

@@ -84,6 +84,7 @@ impl KnowledgeService {
                 return Ok(step.transaction.done(next(after.clone())));
             }
             owner.removing.retain(|id| *id != workspace);
+            owner.private.remove(&workspace);
             step.transaction.put(place, &owner);
             Ok(step.transaction.done(None))
         })

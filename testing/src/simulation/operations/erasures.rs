@@ -345,7 +345,8 @@ fn check_scope(org: &Org, who: &Who, request: &NewErasure) -> Result<(), ErrorRe
         && places.any(|(member, workspace)| {
             *member == who.member && !org.rules(who).holds(Action::ErasureManage, *workspace)
         });
-    if who.scope != TokenScope::default() || is_restricted {
+    let is_shut_out = !org.closed_to(who).is_empty();
+    if who.scope != TokenScope::default() || is_restricted || is_shut_out {
         return Err(ErrorResponse::Forbidden);
     }
     if let Some(source) = request.source_id

@@ -306,9 +306,9 @@ impl Request for RevokeMcpKey {
             token.record.revoked_at = Some(at.now);
         }
         let org = model.org_mut(who.org);
-        org.mcp_keys.remove(&self.key);
         let entry = AuditFacts::ok(self.key, &before, ());
         org.audit(&who, AuditAction::McpKeyRevoke, entry, at.now);
+        org.mcp_keys.remove(&self.key);
         Ok(Response::done())
     }
 }

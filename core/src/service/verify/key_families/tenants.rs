@@ -7,7 +7,7 @@ use crate::access::{CredentialRecord, RoleRef, SecretHash};
 use crate::keys;
 use crate::model::{
     CredentialId, CustomRole, ErasureStatus, Member, MemberId, MemberKind, OrgId, Organization,
-    RoleId, Timestamp, Workspace, WorkspaceId,
+    RoleId, Timestamp, Workspace, WorkspaceAccess, WorkspaceId,
 };
 use crate::partition::Placement;
 use crate::service::access::created::CreatedRecord;
@@ -34,7 +34,13 @@ pub(super) fn org(verifier: &mut Verifier, _: &KeyEntry, org: Organization) -> E
         Expectation::Contains(key, json!({ "receipt": running }))
     });
     let slug = indexed(keys::org_slug(&org.slug), org.id);
-    Ok(erasing.chain([slug]).collect())
+    // A workspace that is being removed has no record any more.
+    let private = org.private.iter().filter(|id| !org.removing.contains(*id));
+    let private = private.map(|id| {
+        let access = json!({ "access": WorkspaceAccess::Private });
+        Expectation::Contains(keys::workspace(org.id, *id), access)
+    });
+    Ok(erasing.chain(private).chain([slug]).collect())
 }
 
 /// Expects the organisation, or the directory's entry of one in another partition.
