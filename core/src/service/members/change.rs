@@ -107,7 +107,8 @@ impl Members<'_> {
                 let prefetch = details_prefetch(org, member);
                 let mut op = caller.in_organization(Some(org_slug), prefetch).await?;
                 let (stored, roles) = read_member(&mut op.transaction, org, member).await?;
-                op.done(WithEtag::strong(details(&op.principal, &stored, &roles)))
+                let found = WithEtag::strong(details(&op.principal, &stored, &roles));
+                op.done(found)
             })
             .await
     }
