@@ -302,7 +302,8 @@ impl World {
         let name = self.name("name");
         match operation {
             Operation::SetWorkspaceAccess => {
-                json!({ "access": ["private", "open"][choices.below(2)] })
+                let access = ["private", "open"][choices.below(2)];
+                json!({ "access": access })
             }
             Operation::CreateSource => json!({ "name": name, "kind": "drive" }),
             Operation::CreateConnector => json!({
