@@ -14,7 +14,8 @@ string_enum! {
         Unconfirmed = "unconfirmed",
         /// Switched off, by its owner or by the service.
         Disabled = "disabled",
-        /// Does nothing, because its member lacks the permission; works again once it is granted.
+        /// Does nothing, because its member lacks the permission, or its workspace does not exist
+        /// for the member; works again once it is granted.
         Suspended = "suspended",
         /// Does nothing any more. Rotating its secret takes it over.
         Ended = "ended",
@@ -25,7 +26,8 @@ string_enum! {
     /// Reason for which an MCP key, a webhook, an inbound webhook or a citation subscription is
     /// suspended or has ended.
     EndedReason {
-        /// Its member lacks the permission, or the scope of its credential excludes it.
+        /// Its member lacks the permission, the scope of its credential excludes it, or the member
+        /// is not one of the people of its private workspace.
         PermissionMissing = "permission_missing",
         /// The scoped token that it depends on was revoked.
         CredentialRevoked = "credential_revoked",

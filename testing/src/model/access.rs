@@ -423,7 +423,11 @@ impl Model {
             }
             Some(who) => {
                 let rules = self.org(org).rules(&who);
-                if needed.is_some_and(|action| !rules.holds(action, workspace)) {
+                let is_permitted = match needed {
+                    Some(action) => rules.holds(action, workspace),
+                    None => rules.works_in(workspace),
+                };
+                if !is_permitted {
                     let reason = EndedReason::PermissionMissing;
                     (ResourceState::Suspended, Some(reason), None)
                 } else {

@@ -161,7 +161,9 @@ impl Ending {
             Err(error) => return Err(error),
         };
         let Some(action) = needed else {
-            return Ok(None);
+            // In a private workspace that does not exist for the member any more, it does nothing.
+            let is_shut_out = !principal.works_in(workspace);
+            return Ok(is_shut_out.then_some(Self::SUSPENSION));
         };
         let held = principal.actions_in(transaction, &[workspace]).await?[&workspace];
         let place = Resource::Workspace {
@@ -351,7 +353,7 @@ struct Facts {
     workspace: WorkspaceId,
     name: String,
     delegator: Delegator,
-    /// Action without which it is suspended.
+    /// Action without which it is suspended; `None` if the workspace only has to exist.
     needed: Option<Action>,
     /// State unless it has ended.
     state: ResourceState,
