@@ -60,11 +60,17 @@ pub(super) fn placement(
 }
 
 pub(super) fn workspace(
-    _: &mut Verifier,
+    verifier: &mut Verifier,
     _: &KeyEntry,
     workspace: Workspace,
     org: OrgId,
 ) -> Expectations {
+    // A private one that the organisation does not name would be open.
+    let is_private = workspace.access == WorkspaceAccess::Private;
+    if is_private && !verifier.is_private(org, workspace.id) {
+        let expected = "an open workspace, or a private one that its organisation names";
+        return Err(Problem::new(DifferenceCode::Mismatch, expected, "private"));
+    }
     let slug = keys::workspace_slug(org, &workspace.slug);
     Ok(vec![indexed(slug, workspace.id)])
 }
