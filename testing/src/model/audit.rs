@@ -324,8 +324,8 @@ impl Org {
                     && filter
                         .outcome
                         .is_none_or(|outcome| entry.outcome == outcome.as_str());
-                let place = operation.places[index];
-                let is_closed = place.is_some_and(|place| closed.contains(&place))
+                let about = operation.places[index];
+                let is_closed = about.is_some_and(|workspace| closed.contains(&workspace))
                     || names(&entry.before, closed)
                     || names(&entry.after, closed);
                 if is_wanted && is_about && !is_closed {
