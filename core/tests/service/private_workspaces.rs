@@ -4,7 +4,7 @@ use knowledge_core::Error;
 use knowledge_core::access::{Action, ActionSet, BaseRole, RoleRef, TokenScope};
 use knowledge_core::limits::PRIVATE_WORKSPACES_MAX;
 use knowledge_core::model::{
-    AccessCheck, EventType, MemoryFilter, MemoryId, NewErasure, WorkspaceAccess,
+    AccessCheck, EventType, MemoryFilter, MemoryId, NewErasure, ResourceState, WorkspaceAccess,
 };
 use knowledge_core::service::{
     AuditAction, AuditEntry, AuditFilter, Caller, MemberUpdate, NewWorkspace, PageRequest,
@@ -15,7 +15,7 @@ use crate::audit::entries;
 use crate::event_receivers::{reviewer, webhook};
 use crate::make::{
     ADMIN, MEMBER, VIEWER, actions, audience, code, create_memory, custom, new_access, new_chat,
-    new_role, new_workspace, problem,
+    new_mcp_key, new_role, new_workspace, problem,
 };
 use crate::world::World;
 use knowledge_testing::requests::with;
@@ -285,6 +285,24 @@ async fn closing_a_workspace_ends_the_deliveries_of_others() {
     assert_eq!(world.queued_events(own).await.len(), 2);
     // Closing is no change of a memory, so that nothing is published about it.
     assert!(world.events_of(EventType::MemoryUpdated).await.is_empty());
+}
+
+#[tokio::test]
+async fn what_others_created_is_suspended_while_a_workspace_is_private() {
+    let world = World::new().await;
+    let admin = world.caller(ADMIN).await;
+    let new = new_mcp_key("org:acme");
+    let key = world.by(&admin).create_mcp_key(&new).await.unwrap();
+    for (access, state) in [
+        (WorkspaceAccess::Private, ResourceState::Suspended),
+        (WorkspaceAccess::Open, ResourceState::Active),
+    ] {
+        set(&world, access).await;
+        let found = world.get_mcp_key(key.summary.id).await.unwrap();
+        assert_eq!(found.state, state);
+        let shown = world.get_dashboard().await.unwrap().value;
+        assert_eq!(shown.mcp_keys, [found]);
+    }
 }
 
 #[tokio::test]
