@@ -1,8 +1,8 @@
 // The MCP keys of a workspace.
 
 import { PagedList } from "../api/list.js";
-import { endingText } from "../models/endings.js";
 import { coverageOf } from "../models/audience.js";
+import { endingText } from "../models/endings.js";
 import { MCP_CLIENTS } from "../models/vocabulary.js";
 import { actionButton, confirm, listOf, openForm, openMessage, textOf } from "../ui/actions.js";
 import { capital, words } from "../ui/format.js";
