@@ -3,14 +3,14 @@
 
 use knowledge_core::access::{Action, BuiltInRole, CredentialKind, RoleRef, TokenScope};
 use knowledge_core::model::{
-    CreatedKind, CreatedResource, CredentialId, EndedReason, EndpointId, ResourceState,
-    ResourceStatus, SubscriptionId, Timestamp, WebhookId,
+    ConfirmationState, CreatedKind, CreatedResource, CredentialId, EndedReason, EndpointId,
+    ResourceState, ResourceStatus, SubscriptionId, Timestamp, WebhookId,
 };
 use knowledge_core::service::{Caller, ClientInfo, Issued, PageRequest};
 
 use crate::delegation::{token, webhook};
 use crate::inbound_sender::Sender;
-use crate::make::{ADMIN, DAY, HOUR, code, new_mcp_key, new_subscription};
+use crate::make::{ADMIN, DAY, HOUR, code, new_mcp_key, new_subscription, new_webhook};
 use crate::sign_in::sign_in;
 use crate::world::{ACTIVE, World};
 
@@ -231,6 +231,34 @@ async fn creations_of_a_scoped_token_say_when_it_expired() {
     world.rotate_webhook(id).await.unwrap();
     assert_eq!(status_of(&world, id).await, ACTIVE);
     world.assert_whole().await;
+}
+
+#[tokio::test]
+async fn unconfirmed_webhook_that_has_ended_is_not_asked() {
+    let world = World::new().await;
+    let issued = token(&world, world.owner_id, &[Action::WebhookManage]).await;
+    let new = new_webhook("https://example.com/unconfirmed");
+    let caller: Caller = issued.secret.clone().into();
+    let created = world.by(&caller).create_webhook(&new).await.unwrap();
+    let shown = async || {
+        let found = world.get_webhook(created.id).await.unwrap().value;
+        let page = PageRequest::default();
+        let listed = world.list_webhooks(&page).await.unwrap().data;
+        assert_eq!(listed, std::slice::from_ref(&found));
+        (
+            found.status.unwrap().state,
+            found.confirmation.unwrap().state,
+        )
+    };
+    let asked = (ResourceState::Unconfirmed, ConfirmationState::Pending);
+    assert_eq!(shown().await, asked);
+    let operator = world.service.provisioning();
+    let revoked = operator.revoke(world.org.id, issued.record.id).await;
+    revoked.unwrap();
+    let ended = (ResourceState::Ended, ConfirmationState::Stopped);
+    assert_eq!(shown().await, ended);
+    world.rotate_webhook(created.id).await.unwrap();
+    assert_eq!(shown().await, asked);
 }
 
 #[tokio::test]
