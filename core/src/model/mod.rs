@@ -1,6 +1,7 @@
 //! Domain records and wire types.
 
 pub mod access;
+mod activity;
 mod address;
 mod audit;
 mod bulk_json;
@@ -22,6 +23,7 @@ mod quota;
 mod role;
 mod url;
 
+pub use self::activity::{Activity, ActivityDay, ActivityKind};
 pub(crate) use self::address::canonical_host;
 pub use self::address::{
     AddressPolicy, GLOBAL_UNICAST, IpNet, RejectedAddress, RejectedUrl, SPECIAL_RANGES,
@@ -36,8 +38,9 @@ pub use self::deliveries::{
     Delivery, DeliveryAttempt, DeliveryFailure, DeliveryFailureCode, DeliveryStatus, DisabledReason,
 };
 pub use self::delivery::{
-    CitationSubscription, InboundWebhook, InboundWebhookUpdate, NewCitationSubscription,
-    NewInboundWebhook, NewWebhook, Recall, RecallSummary, Webhook, WebhookUpdate,
+    CitationFilter, CitationSubscription, InboundWebhook, InboundWebhookUpdate,
+    NewCitationSubscription, NewInboundWebhook, NewWebhook, Recall, RecallSummary, Webhook,
+    WebhookUpdate,
 };
 pub use self::erasure::{
     Erasure, ErasureCounts, ErasureRemainder, ErasureScope, ErasureStatus, NewErasure,

@@ -229,6 +229,13 @@ macro_rules! operations {
         GetDashboardSummary: GET "/v1/workspaces/{id}/dashboard-summary", 200, [404],
             { requires [Workspace DashboardRead], origin Specified, errors in Headers },
             get_dashboard_summary(id: WorkspaceId) -> RevalidatedDashboard, by handler;
+        /// Counts what happened to a workspace's memories on its last days.
+        ///
+        /// Days are those of UTC, the oldest first, the last one today. The numbers count every
+        /// memory, whoever may know of it.
+        GetActivity: GET "/v1/workspaces/{id}/activity", 200, [400, 404],
+            { requires [Workspace DashboardRead] },
+            workspaces.get_activity(id: WorkspaceId, days: ActivityDays) -> Activity;
     }
     "Connectors" (Bearer, Addition, identifies [Workspace, Connector]) {
         /// Creates a connector.
@@ -511,7 +518,9 @@ macro_rules! operations {
         /// Newest first, without the memories that they cite.
         ListRecalls: GET "/v1/workspaces/{id}/recalls", 200, [400, 404],
             { requires [Workspace MemoryRead], reads 4, identifies [Workspace] },
-            recalls.list(id: WorkspaceId, page: PageRequest) -> Page<RecallSummary>;
+            recalls.list(
+                id: WorkspaceId, filter: CitationFilter, page: PageRequest
+            ) -> Page<RecallSummary>;
         /// Reads a recall with the memories that it cites.
         GetRecall: GET "/v1/recalls/{id}", 200, [404],
             { requires [Workspace MemoryRead] },

@@ -29,10 +29,14 @@ const CITATIONS_PER_READ: usize = 20;
 const RECALLS_PER_STEP: usize = 50;
 /// Number of messages of a chat that the commit of its deletion deletes.
 const MESSAGES_PER_COMMIT: usize = 200;
+/// Maximum number of mutations of a step. It is less than a commit may have, so that no step keeps
+/// other commits waiting.
+const STEP_MUTATIONS_MAX: usize = 4_096;
+const _: () = assert!(STEP_MUTATIONS_MAX <= COMMIT_MUTATIONS_MAX);
 /// Maximum number of mutations that the removal of a memory takes.
 ///
-/// An upper bound: its records, its source key, the counters that count it, and one event.
-const MUTATIONS_PER_MEMORY: usize = 8;
+/// An upper bound: its records, its source key, its marks, the counters that count it, and one event.
+const MUTATIONS_PER_MEMORY: usize = 13;
 /// Maximum number of mutations that a citation subscription of a removed recall takes.
 const MUTATIONS_PER_SUBSCRIPTION: usize = 8;
 /// Number of mutations for the audit log, the receipt and the progress.
@@ -126,7 +130,7 @@ impl<'r> Removal<'r> {
 
     /// Returns true if the commit has room for further mutations.
     fn has_room(&self, mutations: usize) -> bool {
-        self.mutations + mutations <= COMMIT_MUTATIONS_MAX
+        self.mutations + mutations <= STEP_MUTATIONS_MAX
     }
 
     /// Adds pages of the audit log about memories.
@@ -145,7 +149,7 @@ impl<'r> Removal<'r> {
 
     /// Removes a memory, whose records the commit checks.
     pub(crate) fn memory(&mut self, transaction: &mut Transaction, found: &FoundMemory) {
-        found.remove(transaction, self.org);
+        found.remove(transaction, (self.org, self.now));
         self.mutations += MUTATIONS_PER_MEMORY;
         self.counts.memories += 1;
         self.counts.source_keys += u64::from(found.content.source_key.is_some());

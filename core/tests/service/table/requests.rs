@@ -293,6 +293,7 @@ fn body(world: &World, records: &Records, operation: Operation) -> Value {
         | Operation::ListSources
         | Operation::GetSource
         | Operation::GetDashboardSummary
+        | Operation::GetActivity
         | Operation::ListConnectors
         | Operation::GetConnector
         | Operation::DeleteConnector
