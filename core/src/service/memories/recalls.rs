@@ -11,8 +11,8 @@ use crate::error::{EntityKind, Error, ProblemCode};
 use crate::keys;
 use crate::limits::RECALL_MEMORIES_MAX;
 use crate::model::{
-    AuditAction, EndpointId, MemoryId, MemoryLabels, OrgId, Quota, Recall, RecallId, RecallSummary,
-    ResourceKind, WorkspaceId,
+    AuditAction, CitationFilter, EndpointId, MemoryId, MemoryLabels, OrgId, Quota, Recall,
+    RecallId, RecallSummary, ResourceKind, WorkspaceId,
 };
 use crate::operation::Operation;
 use crate::request::Problems;
@@ -100,9 +100,11 @@ impl Recalls<'_> {
             .await
     }
 
-    /// Lists the recalls of a workspace, newest first, without the memories that they cite.
+    /// Lists the recalls of a workspace that match `filter`, newest first.
     ///
-    /// Those that do not exist for the caller, as for [`Self::get`], are omitted.
+    /// Those that do not exist for the caller, as for [`Self::get`], are omitted, and each shows the
+    /// memories that [`Self::get`] shows. The filter goes by these: no recall is found by a memory
+    /// that does not exist for the caller, or no longer.
     ///
     /// # Errors
     /// Those of [`Operation::ListRecalls`].
@@ -110,13 +112,18 @@ impl Recalls<'_> {
         self,
         caller: &Caller,
         workspace: WorkspaceId,
+        filter: &CitationFilter,
         page: &PageRequest,
     ) -> Result<Page<RecallSummary>, Error> {
         self.service
             .perform(Operation::ListRecalls, caller, |caller| async move {
                 let org = caller.org();
-                let range = keys::workspace_recalls(org, workspace);
-                let listing = Listing::new("recalls", &(), range, Direction::Reverse);
+                let range = match filter.memory_id {
+                    Some(memory) => keys::citing_recalls(org, memory),
+                    None => keys::workspace_recalls(org, workspace),
+                };
+                let chosen = (workspace, filter);
+                let listing = Listing::new("recalls", &chosen, range, Direction::Reverse);
                 let prefetch = Prefetch::page(&listing, page).and_range(slugs_read(org));
                 let records = |transaction: &Transaction| {
                     let ids = listing.first_ids(page, transaction).into_iter();
@@ -141,9 +148,19 @@ impl Recalls<'_> {
                         let recall = entry.as_ref().map(|entry| decode::<Recall>(key, entry));
                         recalls.push(recall.transpose()?.map(|recall| recall.value));
                     }
-                    let exist = existing(&mut op, &recalls).await?;
-                    let shown = recalls.into_iter().zip(exist).map(|(recall, exists)| {
-                        let recall = recall.filter(|_| exists);
+                    // A memory may have been cited in other workspaces.
+                    let is_here = |recall: &Recall| recall.workspace_id == workspace;
+                    let recalls: Vec<Option<Recall>> = recalls
+                        .into_iter()
+                        .map(|recall| recall.filter(is_here))
+                        .collect();
+                    let existing = existing(&mut op, &recalls).await?;
+                    let shown = existing.into_iter().map(|recall| {
+                        let cites = |recall: &Recall| {
+                            let wanted = filter.memory_id;
+                            wanted.is_none_or(|memory| recall.memory_ids.contains(&memory))
+                        };
+                        let recall = recall.filter(cites);
                         Ok(PageRecord::visible(recall.map(RecallSummary::from)))
                     });
                     scan.add(&mut data, &marks, shown)?;
@@ -276,15 +293,11 @@ pub(crate) async fn find_existing(
     id: RecallId,
     kind: EntityKind,
 ) -> Result<Recall, Error> {
-    let (mut recall, cited, monitor) = read_cited(op, id, kind).await?;
+    let (recall, cited, monitor) = read_cited(op, id, kind).await?;
     if !cited.lets_exist(&recall, &op.principal, &monitor) {
         return Err(Error::NotFound { kind });
     }
-    recall.memory_ids.retain(|id| {
-        let labels = cited.0.get(id);
-        labels.is_some_and(|labels| monitor.shows_citation(*id, labels))
-    });
-    Ok(recall)
+    Ok(cited.shown(&recall, &monitor))
 }
 
 /// Checks that no running erasure takes a recall away.
@@ -320,19 +333,19 @@ async fn read_cited(
     }
 }
 
-/// Returns true for each of these recalls that exists for the caller.
-async fn existing(op: &mut Authorized<'_>, recalls: &[Option<Recall>]) -> Result<Vec<bool>, Error> {
+/// Returns those of these recalls that exist for the caller, with the memories that each shows.
+async fn existing(
+    op: &mut Authorized<'_>,
+    recalls: &[Option<Recall>],
+) -> Result<Vec<Option<Recall>>, Error> {
     let org = op.org();
-    let is_erasing = !op.principal.org.erasing.is_empty();
     let mut exist = Vec::with_capacity(recalls.len());
     while exist.len() < recalls.len() {
         let mut cited: Vec<MemoryId> = Vec::new();
         let rest = &recalls[exist.len()..];
         let batch = rest.iter().take_while(|recall| {
             let has_room = cited.len() < CITATIONS_PER_READ;
-            let recall = recall
-                .as_ref()
-                .filter(|recall| has_room && (is_erasing || !is_own(&op.principal, recall)));
+            let recall = recall.as_ref().filter(|_| has_room);
             cited.extend(recall.iter().flat_map(|recall| &recall.memory_ids));
             has_room
         });
@@ -358,8 +371,9 @@ async fn existing(op: &mut Authorized<'_>, recalls: &[Option<Recall>]) -> Result
         let cited = Cited::new(cited.into_iter().zip(labels));
         let monitor = op.monitor(&cited.subjects()).await?;
         exist.extend(batch.iter().map(|recall| {
-            let recall = recall.as_ref();
-            recall.is_some_and(|recall| cited.lets_exist(recall, &op.principal, &monitor))
+            let recall = recall.as_ref()?;
+            let exists = cited.lets_exist(recall, &op.principal, &monitor);
+            exists.then(|| cited.shown(recall, &monitor))
         }));
     }
     Ok(exist)
@@ -395,6 +409,16 @@ impl Cited {
         memories
             .map(|(id, labels)| Subject::new(*id, labels))
             .collect()
+    }
+
+    /// Returns a recall with those memories that it shows the caller.
+    fn shown(&self, recall: &Recall, monitor: &Monitor) -> Recall {
+        let mut shown = recall.clone();
+        shown.memory_ids.retain(|id| {
+            let labels = self.0.get(id);
+            labels.is_some_and(|labels| monitor.shows_citation(*id, labels))
+        });
+        shown
     }
 
     /// Returns true if a running erasure takes away a recall: one of the member, or one that cites
