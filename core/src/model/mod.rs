@@ -63,7 +63,9 @@ pub use self::memory::{
     BulkItem, BulkItemError, BulkItemErrorCode, BulkResult, BulkSummary, BulkUpdate, Memory,
     MemoryChange, MemoryDetails, MemoryFilter, MemorySummary, MemoryUpdate,
 };
-pub use self::memory_access::{AccessCheck, AccessCheckResult, AccessLabels, MemoryAccess};
+pub use self::memory_access::{
+    AccessCheck, AccessCheckResult, AccessLabels, MemoryAccess, MemoryKey,
+};
 pub use self::memory_record::{MemoryContent, MemoryLabels};
 pub use self::names::{InvalidId, UnknownName};
 pub use self::organization::{Member, MemberKind, Organization, Source, Workspace};

@@ -151,8 +151,9 @@ macro_rules! operations {
         ///
         /// For callers that search an index of their own: show only what is `readable` here. Items
         /// are in the order of the request. A memory that the caller may not know of looks like one
-        /// that does not exist. With `includeContent`, items carry the title and the text of
-        /// readable memories, up to 4 MiB of text; the others of them have `contentOmitted`: ask
+        /// that does not exist. `sourceKeys` asks by the keys at the sources; such an item is null
+        /// unless the memory is readable. With `includeContent`, items carry the title and the text
+        /// of readable memories, up to 4 MiB of text; the others of them have `contentOmitted`: ask
         /// for these again.
         CheckMemoryAccess: POST "/v1/memories/access-check", 200, [400],
             {
@@ -512,6 +513,10 @@ macro_rules! operations {
                 replays GetRecall, identifies [Workspace],
             },
             recalls.create(id: WorkspaceId, body: NewRecall) -> Recall,
+            example {
+                "query": "Who is on call?",
+                "memory_ids": ["01890a5d-ac96-774b-bcce-b302099a8057"],
+            },
             links [GetRecall, ListCitationSubscriptions { recall_id: "$response.body#/id" }];
         /// Lists the recalls of a workspace.
         ///

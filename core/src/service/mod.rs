@@ -64,7 +64,7 @@ pub use self::memories::counts::MemoryCounts;
 pub use self::memories::ingest::{
     IngestBatch, IngestOutcome, IngestResult, IngestedMemory, NewMemory,
 };
-pub use self::memories::recalls::NewRecall;
+pub use self::memories::recalls::{CitedKey, NewRecall};
 pub use self::memories::sources::NewSource;
 pub use self::open_error::OpenError;
 pub use self::operation::idempotency::{IdempotencyKey, InvalidIdempotencyKey};

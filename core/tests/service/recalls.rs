@@ -3,6 +3,7 @@
 use knowledge_core::internals::keys;
 use knowledge_core::limits::RECALL_MEMORIES_MAX;
 use knowledge_core::model::{CitationFilter, MemoryId, Recall, RecallId};
+use knowledge_core::service::{CitedKey, NewMemory, NewRecall};
 use uuid::Uuid;
 
 use crate::make::{MEMBER, MINUTE, VIEWER, audience, code, new_recall, page_at, problem};
@@ -225,4 +226,40 @@ async fn recall_is_not_found_by_a_hidden_memory() {
     assert_eq!(found(None).await, shown);
     assert_eq!(found(Some(ids[0])).await, shown);
     assert_eq!(found(Some(ids[1])).await, []);
+}
+
+#[tokio::test]
+async fn recall_cites_memories_by_their_source_keys() {
+    let world = World::new().await;
+    let memory = |key: &str| {
+        let memory = NewMemory::builder().source_key(key).title("On call");
+        memory.content("Ask Ada.").build()
+    };
+    let batch = ["a", "b", "c"].map(memory);
+    let ingested = world.ingest_memories(world.source, &batch).await.unwrap();
+    let ids: Vec<MemoryId> = ingested.iter().map(|memory| memory.id).collect();
+    world.approve(&ids[..2]).await;
+    let recall = |ids: &[MemoryId], names: &[&str]| {
+        let key = |name: &&str| {
+            let key = CitedKey::builder().source_id(world.source);
+            key.source_key(*name).build()
+        };
+        NewRecall::builder()
+            .query("Who is on call?")
+            .memory_ids(ids.to_vec())
+            .source_keys(names.iter().map(key).collect())
+            .build()
+    };
+    let made = world.create_recall(&recall(&ids[..1], &["b", "a"])).await;
+    assert_eq!(made.unwrap().memory_ids, ids[..2]);
+    let made = world.create_recall(&recall(&[], &["b", "b"])).await;
+    assert_eq!(made.unwrap().memory_ids, ids[1..2]);
+    // One that awaits review is refused like one that does not exist.
+    let refused = world.create_recall(&recall(&ids[..1], &["a", "c"])).await;
+    assert_eq!(problem(refused), "source_keys[1] not_found");
+    let refused = world.create_recall(&recall(&[], &["nothing"])).await;
+    assert_eq!(problem(refused), "source_keys[0] not_found");
+    let refused = world.create_recall(&recall(&[], &[])).await;
+    assert_eq!(problem(refused), "memory_ids too_small");
+    world.assert_whole().await;
 }

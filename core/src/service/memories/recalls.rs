@@ -12,12 +12,11 @@ use crate::keys;
 use crate::limits::RECALL_MEMORIES_MAX;
 use crate::model::{
     AuditAction, CitationFilter, EndpointId, MemoryId, MemoryLabels, OrgId, Quota, Recall,
-    RecallId, RecallSummary, ResourceKind, WorkspaceId,
+    RecallId, RecallSummary, ResourceKind, SourceId, WorkspaceId,
 };
 use crate::operation::Operation;
-use crate::request::Problems;
-use crate::request::request;
-use crate::request::rules::{Description, Id, Items, List, Unique};
+use crate::request::rules::{Description, Id, Items, List, Object, SourceKey, Unique};
+use crate::request::{Path, Problems, request};
 use crate::service::access::monitor::{Monitor, Subject, Use, Visibility, slugs_read};
 use crate::service::access::principal::Principal;
 use crate::service::operation::{Authenticated, Authorized, Prefetch};
@@ -33,8 +32,50 @@ request! {
     pub struct NewRecall {
         /// Query that was answered, at most 1,024 characters.
         query: String as Description,
-        /// Memories of the workspace that the answer cites, 1 to 500, without duplicates.
-        memory_ids: Vec<MemoryId> as List<Id<MemoryId>, Items<1, RECALL_MEMORIES_MAX>, Unique>,
+        /// Memories of the workspace that the answer cites, without duplicates.
+        ///
+        /// With the source keys, 1 to 500.
+        memory_ids: Vec<MemoryId> as List<Id<MemoryId>, Items<0, RECALL_MEMORIES_MAX>, Unique>
+            = Vec::new(),
+        /// Further memories of the workspace that the answer cites, by their keys at their sources.
+        ///
+        /// One that `memory_ids` names too is cited once.
+        source_keys: Vec<CitedKey> as List<Object<CitedKey>, Items<0, RECALL_MEMORIES_MAX>>
+            = Vec::new(),
+    }
+    check NewRecall::check_count;
+}
+
+request! {
+    /// A memory of the workspace of a recall, by its key at the source that delivered it.
+    pub struct CitedKey {
+        /// Source that delivered the memory, whatever source it is filed under now.
+        source_id: SourceId as Id<SourceId>,
+        /// Key of the memory at that source, 1 to 512 characters.
+        source_key: String as SourceKey,
+    }
+}
+
+impl NewRecall {
+    /// Adds the problem of no memory or too many.
+    fn check_count(&self, path: &Path<'_>, problems: &mut Problems) {
+        let count = self.memory_ids.len() + self.source_keys.len();
+        let (name, code) = match count {
+            0 => ("memory_ids", ProblemCode::TooSmall),
+            1..=RECALL_MEMORIES_MAX => return,
+            _ if self.memory_ids.len() > RECALL_MEMORIES_MAX => return,
+            _ => ("source_keys", ProblemCode::TooLarge),
+        };
+        let message =
+            format!("must have 1 to {RECALL_MEMORIES_MAX} items in both lists, not {count}");
+        problems.push(&Path::Field(path, name), code, message);
+    }
+
+    /// Returns the keys under which the memories are stored that the source keys name.
+    fn keys_at_sources(&self, org: OrgId, workspace: WorkspaceId) -> Vec<Key> {
+        let place =
+            |cited: &CitedKey| keys::source_key(org, workspace, cited.source_id, &cited.source_key);
+        self.source_keys.iter().map(place).collect()
     }
 }
 
@@ -60,19 +101,28 @@ impl Recalls<'_> {
                 |caller| async move {
                     let org = caller.org();
                     let ids = new.memory_ids.iter();
-                    let memory_keys: Vec<Key> = ids.map(|id| keys::memory(org, *id)).collect();
-                    let prefetch = Prefetch::keys(memory_keys.iter().cloned())
+                    let by_key = new.keys_at_sources(org, workspace);
+                    let prefetch = Prefetch::keys(ids.map(|id| keys::memory(org, *id)))
+                        .and_keys(by_key.iter().cloned())
                         .and_keys([keys::usage(org, Quota::Recalls)])
                         .and_range(slugs_read(org));
-                    let mut op = caller.in_workspace(workspace, prefetch).await?;
+                    let named = |transaction: &Transaction| {
+                        let ids = by_key.iter().filter_map(|key| {
+                            transaction.prefetched().get::<MemoryId>(key).ok()?
+                        });
+                        Prefetch::keys(ids.map(|id| keys::memory(org, id)))
+                    };
+                    let mut op = caller
+                        .in_workspace_then(workspace, prefetch, &named)
+                        .await?;
                     let now = op.now;
-                    require_citable(&mut op, workspace, &new.memory_ids, &memory_keys).await?;
+                    let cited = require_citable(&mut op, workspace, new, &by_key).await?;
                     op.reserve(Quota::Recalls, 1).await?;
                     let recall = Recall {
                         id: RecallId(self.service.env().uuid_at(now)),
                         workspace_id: workspace,
                         query: new.query.clone(),
-                        memory_ids: new.memory_ids.clone(),
+                        memory_ids: cited,
                         created_by: op.principal.member_id(),
                         created_at: now,
                     };
@@ -194,34 +244,54 @@ impl Recalls<'_> {
     }
 }
 
-/// Requires that the caller may cite these memories, which are under `memory_keys`, in a recall of
-/// the workspace.
+/// Returns the memories that a new recall of the workspace cites, each once.
+///
+/// Those of the source keys are under `by_key`.
 ///
 /// # Errors
-/// [`Error::InvalidRequest`] with each memory that it may not cite; those of the store.
+/// [`Error::InvalidRequest`] with each memory that the caller may not cite; those of the store.
 async fn require_citable(
     op: &mut Authorized<'_>,
     workspace: WorkspaceId,
-    ids: &[MemoryId],
-    memory_keys: &[Key],
-) -> Result<(), Error> {
-    let memories = op.transaction.get_many::<MemoryLabels>(memory_keys).await?;
-    let named = ids.iter().zip(&memories);
-    let cited = named.filter_map(|(id, labels)| Some(Subject::new(*id, labels.as_ref()?)));
-    let cited: Vec<Subject<'_>> = cited.collect();
-    let monitor = op.monitor(&cited).await?;
+    new: &NewRecall,
+    by_key: &[Key],
+) -> Result<Vec<MemoryId>, Error> {
+    let org = op.org();
+    let mut cited = new.memory_ids.clone();
+    let mut named: Vec<Option<MemoryId>> = cited.iter().copied().map(Some).collect();
+    if !by_key.is_empty() {
+        named.extend(op.transaction.get_many::<MemoryId>(by_key).await?);
+        for id in named.iter().skip(new.memory_ids.len()).flatten() {
+            if !cited.contains(id) {
+                cited.push(*id);
+            }
+        }
+    }
+    let memory_keys: Vec<Key> = cited.iter().map(|id| keys::memory(org, *id)).collect();
+    let labels = if memory_keys.is_empty() {
+        Vec::new()
+    } else {
+        op.transaction.get_many(&memory_keys).await?
+    };
+    let found = Cited::new(cited.iter().copied().zip(labels));
+    let monitor = op.monitor(&found.subjects()).await?;
     let mut problems = Problems::default();
-    for (index, (id, labels)) in ids.iter().zip(&memories).enumerate() {
-        let may_cite = labels.as_ref().is_some_and(|labels| {
+    for (index, id) in named.iter().enumerate() {
+        let found = id.and_then(|id| found.0.get_key_value(&id));
+        let may_cite = found.is_some_and(|(id, labels)| {
             labels.workspace_id == workspace && monitor.decide(*id, labels, Use::Cite).is_ok()
         });
         if !may_cite {
-            let path = format!("memory_ids[{index}]");
+            let path = match index.checked_sub(new.memory_ids.len()) {
+                None => format!("memory_ids[{index}]"),
+                Some(index) => format!("source_keys[{index}]"),
+            };
             let message = "must be an approved memory of the workspace";
             problems.push(path, ProblemCode::NotFound, message);
         }
     }
-    problems.into_result()
+    problems.into_result()?;
+    Ok(cited)
 }
 
 /// Returns a recall that exists for the caller, and authorises the caller in its workspace.
