@@ -53,6 +53,7 @@ impl Org {
             .retain(|_, memory| memory.labels.workspace_id != id);
         self.names.retain(|(workspace, ..), _| *workspace != id);
         self.last_ingest.remove(&id);
+        self.activity.retain(|(workspace, _), _| *workspace != id);
         self.connectors
             .retain(|_, facts| facts.connector.workspace_id != id);
         let keys = self.mcp_keys.iter();
