@@ -152,7 +152,7 @@ pub struct Page<T> {
     ///
     /// A page has fewer than requested only at the end of the list, or if the filter excludes so
     /// many records that the page ends before it is full. It is empty only at the end of the list,
-    /// or if it found no item for [`PAGE_SEARCH_TIME_MAX`].
+    /// or if it found no item for 15 s.
     pub data: Vec<T>,
     /// Cursor of the next page; `null` at the end of the list.
     pub next_cursor: Option<Cursor>,

@@ -25,9 +25,8 @@ const PURGED_COUNTERS_MAX: usize = 1_000;
 #[non_exhaustive]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct ActivityDays {
-    /// Number of days with today: 1 to [`ACTIVITY_DAYS_MAX`], by default
-    /// [`ACTIVITY_DAYS_DEFAULT`].
-    #[cfg_attr(feature = "openapi", schemars(range(min = 1, max = ACTIVITY_DAYS_MAX)))]
+    /// Number of days with today: 1 to 400, by default 28.
+    #[cfg_attr(feature = "openapi", schemars(extend("minimum" = 1, "maximum" = 400)))]
     pub days: Option<u64>,
 }
 
