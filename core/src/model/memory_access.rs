@@ -13,6 +13,18 @@ use crate::request::{Path, Problems, request};
 request! {
     /// A request to check which memories the caller may read.
     #[derive(Default)]
+    #[schemars(extend("anyOf" = [
+        {
+            "title": "AccessCheckOfMemories",
+            "description": "An access check that names memories.",
+            "required": ["memoryIds"],
+        },
+        {
+            "title": "AccessCheckOfSourceKeys",
+            "description": "An access check that names source keys.",
+            "required": ["sourceKeys"],
+        },
+    ]))]
     pub struct AccessCheck {
         /// Memories to check; one may occur more than once.
         ///

@@ -307,18 +307,21 @@ impl Listing {
     }
 
     /// Returns a page of the list. `show` decides about many records at once, in their order.
+    ///
+    /// It may exclude many: the page has a limited time to find an item.
     // The records are passed by value. If futures borrowed from their arguments, the compiler could
     // not prove through the layers above that they are `Send`.
     pub(crate) async fn page_of<T, F>(
         &self,
         transaction: &mut Transaction,
         request: &PageRequest,
+        env: &Env,
         mut show: impl FnMut(Arc<[KeyEntry]>) -> F,
     ) -> Result<Page<T>, Error>
     where
         F: Future<Output = Result<Vec<PageRecord<T>>, Error>>,
     {
-        let mut scan = PageScan::begin(self, request)?;
+        let mut scan = PageScan::begin(self, request)?.searching(env);
         let mut data = Vec::new();
         while let Some(found) = scan.next(transaction).await? {
             let records = show(Arc::clone(&found)).await?;

@@ -29,6 +29,18 @@ const CITATIONS_PER_READ: usize = 8_192;
 
 request! {
     /// A new recall.
+    #[schemars(extend("anyOf" = [
+        {
+            "title": "NewRecallOfMemories",
+            "description": "A new recall that names memories.",
+            "required": ["memory_ids"],
+        },
+        {
+            "title": "NewRecallOfSourceKeys",
+            "description": "A new recall that names source keys.",
+            "required": ["source_keys"],
+        },
+    ]))]
     pub struct NewRecall {
         /// Query that was answered, at most 1,024 characters.
         query: String as Description,
