@@ -138,7 +138,8 @@ macro_rules! families {
         /// Counter of memories that await review.
         pending_count(org: OrgId, workspace: WorkspaceId) => Count,
             range pending_counts(), checked by operations::counter();
-        /// Counter of what happened to the memories of a workspace on the day (UTC) that begins then.
+        /// Counter of what happened to the memories of a workspace on the day (UTC) that begins
+        /// then.
         activity(org: OrgId, workspace: WorkspaceId, day: Timestamp, kind: ActivityKind) => Count,
             range activities(org, workspace),
             parser parse_activity(day: Timestamp, kind: ActivityKind),

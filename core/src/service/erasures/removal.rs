@@ -35,7 +35,8 @@ const STEP_MUTATIONS_MAX: usize = 4_096;
 const _: () = assert!(STEP_MUTATIONS_MAX <= COMMIT_MUTATIONS_MAX);
 /// Maximum number of mutations that the removal of a memory takes.
 ///
-/// An upper bound: its records, its source key, its marks, the counters that count it, and one event.
+/// An upper bound: its records, its source key, its marks, the counters that count it, and one
+/// event.
 const MUTATIONS_PER_MEMORY: usize = 13;
 /// Maximum number of mutations that a citation subscription of a removed recall takes.
 const MUTATIONS_PER_SUBSCRIPTION: usize = 8;

@@ -164,9 +164,9 @@ impl Recalls<'_> {
 
     /// Lists the recalls of a workspace that match `filter`, newest first.
     ///
-    /// Those that do not exist for the caller, as for [`Self::get`], are omitted, and each shows the
-    /// memories that [`Self::get`] shows. The filter goes by these: no recall is found by a memory
-    /// that does not exist for the caller, or no longer.
+    /// Those that do not exist for the caller, as for [`Self::get`], are omitted, and each shows
+    /// the memories that [`Self::get`] shows. The filter goes by these: no recall is found by a
+    /// memory that does not exist for the caller, or no longer.
     ///
     /// # Errors
     /// Those of [`Operation::ListRecalls`].

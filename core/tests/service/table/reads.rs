@@ -119,8 +119,8 @@ fn operation_declares_at_most_three_reads() {
     }
 }
 
-/// The contents of memories that match no filter are not read, which takes a read more, unless marks
-/// lead to those that match.
+/// The contents of memories that match no filter are not read, which takes a read more, unless
+/// marks lead to those that match.
 #[tokio::test]
 async fn filter_of_memories_by_labels_takes_one_more_read() {
     for (query, more) in [

@@ -328,7 +328,8 @@ async fn access_check_takes_source_keys() {
         .await
         .json();
     let id = made["id"].as_str().unwrap();
-    let key = |name: &str| json!({ "workspaceId": org.main.id, "sourceId": org.sources[1], "sourceKey": name });
+    let (place, source) = (org.main.id, org.sources[1]);
+    let key = |name: &str| json!({ "workspaceId": place, "sourceId": source, "sourceKey": name });
     let body = json!({ "sourceKeys": [key("page/7"), key("page/8")], "includeContent": true });
     let check = async |token: &str| {
         let path = "/v1/memories/access-check".to_owned();
