@@ -173,7 +173,7 @@ async fn page_without_items_ends_with_its_time() {
             };
             Timestamp::UNIX_EPOCH.plus(passed)
         };
-        let env = Env::new(clock, crate::env::OsRandomness);
+        let env = Env::new(clock, |bytes: &mut [u8]| bytes.fill(0));
         let mut transaction = Transaction::begin(Arc::clone(&store));
         let mut scan = PageScan::begin(&listing, &request).unwrap().searching(&env);
         let mut data: Vec<u32> = Vec::new();
