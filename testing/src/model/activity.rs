@@ -1,15 +1,17 @@
 //! Activity of workspaces by day (UTC).
 
-use std::time::Duration;
-
 use super::Org;
 use knowledge_core::model::{ActivityDay, MemoryLabels, ReviewStatus, Timestamp, WorkspaceId};
 
-const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+const DAY_SECONDS: i64 = 24 * 60 * 60;
 
 /// Returns the number of the day since the Unix epoch.
 fn day_number(at: Timestamp) -> i64 {
-    at.as_seconds().div_euclid(DAY.as_secs().cast_signed())
+    at.as_seconds().div_euclid(DAY_SECONDS)
+}
+
+fn empty(day: i64) -> ActivityDay {
+    ActivityDay::empty(Timestamp::from_millis(day * DAY_SECONDS * 1_000))
 }
 
 impl Org {
@@ -23,10 +25,9 @@ impl Org {
         is_edited: bool,
         at: Timestamp,
     ) {
-        let day = (after.workspace_id, day_number(at));
-        let begins_at = Timestamp::UNIX_EPOCH.plus(DAY * u32::try_from(day.1).unwrap_or(0));
-        let counts = self.activity.entry(day);
-        let counts = counts.or_insert_with(|| ActivityDay::empty(begins_at));
+        let day = day_number(at);
+        let counts = self.activity.entry((after.workspace_id, day));
+        let counts = counts.or_insert_with(|| empty(day));
         let Some(before) = before else {
             counts.added += 1;
             return;
@@ -48,12 +49,11 @@ impl Org {
         days: u64,
         now: Timestamp,
     ) -> Vec<ActivityDay> {
-        let today = day_number(now);
-        let days = (0..days.cast_signed()).rev().map(|ago| today - ago);
+        let (today, days) = (day_number(now), i64::try_from(days).unwrap_or(0));
+        let days = (today - days + 1)..=today;
         days.map(|day| {
-            let begins_at = Timestamp::UNIX_EPOCH.plus(DAY * u32::try_from(day).unwrap_or(0));
             let counted = self.activity.get(&(workspace, day)).copied();
-            counted.unwrap_or_else(|| ActivityDay::empty(begins_at))
+            counted.unwrap_or_else(|| empty(day))
         })
         .collect()
     }
