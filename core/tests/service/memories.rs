@@ -316,7 +316,8 @@ async fn memory_page_is_empty_only_at_the_end() {
 #[tokio::test]
 async fn filters_by_review_and_source_read_only_what_they_find() {
     let world = World::new().await;
-    let ids = world.memories(600).await;
+    let mut ids = world.memories(600).await;
+    ids.sort();
     let other = world.source("Drive", "drive").await.unwrap();
     let (moved, rejected, approved) = (&ids[..3], &ids[3..5], &ids[5..6]);
     let source = MemoryChange::builder().source_id(other).build();
