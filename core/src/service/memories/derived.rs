@@ -102,12 +102,8 @@ impl Changes {
         at: Timestamp,
     ) {
         let size = self.added - self.deleted;
-        for (counter, delta) in [
-            (keys::memory_count(org, workspace), size),
-            (keys::pending_count(org, workspace), self.backlog),
-        ] {
-            transaction.add(counter, delta);
-        }
+        transaction.add(keys::memory_count(org, workspace), size);
+        transaction.add(keys::pending_count(org, workspace), self.backlog);
         let day = day_of(at);
         for (kind, number) in [
             (ActivityKind::Added, self.added),
