@@ -182,6 +182,13 @@ macro_rules! limits {
             setting "Time for which an entry of the audit log is kept; at least \
                      limits.idempotency_retention";
 
+        /// Retention of the activity of a workspace by day.
+        ACTIVITY_RETENTION: Duration = Duration::from_secs(400 * 24 * 60 * 60), time,
+            "retention of the activity by day",
+            field activity_retention "activityRetentionSeconds"
+            in $crate::limits::RETENTION_MIN..=std::time::Duration::MAX,
+            setting "Time for which what happened to the memories of a workspace is counted by day";
+
         /// Retention of an event and its deliveries.
         DELIVERY_RETENTION: Duration = Duration::from_secs(30 * 24 * 60 * 60), time,
             "retention of events and deliveries",
@@ -397,11 +404,19 @@ pub const SCOPE_ITEMS_MAX: usize = 100;
 pub const PAGE_ITEMS_DEFAULT: usize = 50;
 /// Maximum number of items on a page of a list.
 pub const PAGE_ITEMS_MAX: usize = 200;
-/// Maximum number of records that one page of a filtered list examines.
+/// Number of records of a filtered list after which a page ends that has an item.
 ///
-/// It bounds the cost of a filter that nothing matches. Records that do not exist for the caller
-/// are not counted.
+/// A page without one goes on, so that none is empty before the end of the list, but for
+/// [`PAGE_SEARCH_TIME_MAX`] at most. Records that do not exist for the caller are not counted.
 pub const PAGE_RECORDS_MAX: usize = 2_000;
+/// Time for which a page of a filtered list searches for its first item.
+///
+/// It leaves a request time to be answered: by default, a server gives it 30 s.
+pub const PAGE_SEARCH_TIME_MAX: Duration = Duration::from_secs(15);
+/// Default number of days of a workspace's activity.
+pub const ACTIVITY_DAYS_DEFAULT: u64 = 28;
+/// Maximum number of days of a workspace's activity in one response.
+pub const ACTIVITY_DAYS_MAX: u64 = 400;
 /// Time for which the confirmation of a URL counts for further endpoints of the organisation.
 ///
 /// An endpoint that is confirmed stays so until its URL changes.

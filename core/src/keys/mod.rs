@@ -189,6 +189,16 @@ pub fn due_at(key: &Key) -> Option<Timestamp> {
     parse_due(key).map(|(at, _)| at)
 }
 
+/// Builds the bound of the `activity` keys of a workspace at which those of a day begin.
+#[must_use]
+pub fn activity_day(org: OrgId, workspace: WorkspaceId, day: Timestamp) -> Key {
+    let day = Builder::new("activity")
+        .part(&org)
+        .part(&workspace)
+        .part(&day);
+    day.range().start
+}
+
 /// Builds the range of the tasks that are due at `now` or earlier, in order of time.
 #[must_use]
 pub fn due_until(now: Timestamp) -> KeyRange {

@@ -1,6 +1,7 @@
 //! Domain records and wire types.
 
 pub mod access;
+mod activity;
 mod address;
 mod audit;
 mod bulk_json;
@@ -23,6 +24,7 @@ mod quota;
 mod role;
 mod url;
 
+pub use self::activity::{Activity, ActivityDay, ActivityKind};
 pub(crate) use self::address::canonical_host;
 pub use self::address::{
     AddressPolicy, GLOBAL_UNICAST, IpNet, RejectedAddress, RejectedUrl, SPECIAL_RANGES,
@@ -38,8 +40,9 @@ pub use self::deliveries::{
     Delivery, DeliveryAttempt, DeliveryFailure, DeliveryFailureCode, DeliveryStatus, DisabledReason,
 };
 pub use self::delivery::{
-    CitationSubscription, InboundWebhook, InboundWebhookUpdate, NewCitationSubscription,
-    NewInboundWebhook, NewWebhook, Recall, RecallSummary, Webhook, WebhookUpdate,
+    CitationFilter, CitationSubscription, InboundWebhook, InboundWebhookUpdate,
+    NewCitationSubscription, NewInboundWebhook, NewWebhook, Recall, RecallSummary, Webhook,
+    WebhookUpdate,
 };
 pub use self::erasure::{
     Erasure, ErasureCounts, ErasurePreview, ErasureRemainder, ErasureScope, ErasureStatus,
@@ -63,7 +66,9 @@ pub use self::memory::{
     BulkItem, BulkItemError, BulkItemErrorCode, BulkResult, BulkSummary, BulkUpdate, Memory,
     MemoryChange, MemoryDetails, MemoryFilter, MemorySummary, MemoryUpdate,
 };
-pub use self::memory_access::{AccessCheck, AccessCheckResult, AccessLabels, MemoryAccess};
+pub use self::memory_access::{
+    AccessCheck, AccessCheckResult, AccessLabels, MemoryAccess, MemoryKey,
+};
 pub use self::memory_record::{MemoryContent, MemoryLabels};
 pub use self::names::{InvalidId, UnknownName};
 pub use self::organization::{Member, MemberKind, Organization, Source, Workspace};

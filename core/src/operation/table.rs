@@ -152,8 +152,9 @@ macro_rules! operations {
         ///
         /// For callers that search an index of their own: show only what is `readable` here. Items
         /// are in the order of the request. A memory that the caller may not know of looks like one
-        /// that does not exist. With `includeContent`, items carry the title and the text of
-        /// readable memories, up to 4 MiB of text; the others of them have `contentOmitted`: ask
+        /// that does not exist. `sourceKeys` asks by the keys at the sources; such an item is null
+        /// unless the memory is readable. With `includeContent`, items carry the title and the text
+        /// of readable memories, up to 4 MiB of text; the others of them have `contentOmitted`: ask
         /// for these again.
         CheckMemoryAccess: POST "/v1/memories/access-check", 200, [400],
             {
@@ -230,6 +231,13 @@ macro_rules! operations {
         GetDashboardSummary: GET "/v1/workspaces/{id}/dashboard-summary", 200, [404],
             { requires [Workspace DashboardRead], errors in Headers },
             get_dashboard_summary(id: WorkspaceId) -> RevalidatedDashboard, by handler;
+        /// Counts what happened to a workspace's memories on its last days.
+        ///
+        /// Days are those of UTC, the oldest first, the last one today. The numbers count every
+        /// memory, whoever may know of it.
+        GetActivity: GET "/v1/workspaces/{id}/activity", 200, [400, 404],
+            { requires [Workspace DashboardRead] },
+            workspaces.get_activity(id: WorkspaceId, days: ActivityDays) -> Activity;
     }
     "Connectors" (Bearer, identifies [Workspace, Connector]) {
         /// Creates a connector.
@@ -513,13 +521,19 @@ macro_rules! operations {
                 replays GetRecall, identifies [Workspace],
             },
             recalls.create(id: WorkspaceId, body: NewRecall) -> Recall,
+            example {
+                "query": "Who is on call?",
+                "memory_ids": ["01890a5d-ac96-774b-bcce-b302099a8057"],
+            },
             links [GetRecall, ListCitationSubscriptions { recall_id: "$response.body#/id" }];
         /// Lists the recalls of a workspace.
         ///
         /// Newest first, without the memories that they cite.
         ListRecalls: GET "/v1/workspaces/{id}/recalls", 200, [400, 404],
             { requires [Workspace MemoryRead], reads 4, identifies [Workspace] },
-            recalls.list(id: WorkspaceId, page: PageRequest) -> Page<RecallSummary>;
+            recalls.list(
+                id: WorkspaceId, filter: CitationFilter, page: PageRequest
+            ) -> Page<RecallSummary>;
         /// Reads a recall with the memories that it cites.
         GetRecall: GET "/v1/recalls/{id}", 200, [404],
             { requires [Workspace MemoryRead] },

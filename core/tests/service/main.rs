@@ -2,6 +2,7 @@
 
 mod access_check;
 mod access_tokens;
+mod activity;
 mod addresses;
 mod admin;
 mod admin_deliveries;

@@ -113,6 +113,7 @@ pub(super) const PROBES: &[Probe] = &[
     probe("listSources", ""),
     probe("getSource", ""),
     probe("getDashboardSummary", ""),
+    probe("getActivity", ""),
     probe(
         "createConnector",
         r#"{"kind":"k","account_label":"l","scope":"personal","sync_interval_seconds":3600}"#,

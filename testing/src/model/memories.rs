@@ -88,6 +88,16 @@ impl Org {
         labels.review == ReviewStatus::Approved && self.rules(who).exists(id, labels)
     }
 
+    /// Returns a recall with those memories that it shows a caller.
+    pub(crate) fn shown_recall(&self, who: &Who, recall: &Recall) -> Recall {
+        let mut shown = recall.clone();
+        shown.memory_ids.retain(|id| {
+            let cited = self.memories.get(id);
+            cited.is_some_and(|cited| self.shows_citation(who, *id, &cited.labels))
+        });
+        shown
+    }
+
     /// Returns a recall that exists for a caller.
     pub(crate) fn recall(&self, who: &Who, id: RecallId) -> Result<&Recall, ErrorResponse> {
         let found = self.recalls.get(&id);
@@ -346,6 +356,8 @@ impl Model {
                     let after = stored.labels.clone();
                     let [old, new] = [&before, &after].map(|labels| labels_state(Some(labels)));
                     audit.push(AuditFacts::ok(known.id, old, new));
+                    let org = self.org_mut(who.org);
+                    org.note_activity((Some(&before), &after), known.is_changed, now);
                     changes.insert(known.id, (Some(before), Some(after)));
                     (known.id, IngestOutcome::Updated)
                 }
@@ -391,6 +403,7 @@ impl Model {
             updated_at: now,
         };
         let added = Memory { labels, content };
+        org.note_activity((None, &added.labels), false, now);
         org.memories.insert(id, added.clone());
         if let Some(name) = &memory.source_key {
             let name = (workspace, source, name.clone());

@@ -184,8 +184,12 @@ impl World {
         limit
             .into_iter()
             .for_each(|limit| call.add_query("limit", limit));
+        if operation == Operation::ListRecalls && choices.once_in(3) {
+            call.add_query("memoryId", &self.memory(choices));
+        }
         if operation == Operation::ListMemories && choices.once_in(3) {
-            match choices.below(3) {
+            match choices.below(4) {
+                3 => call.add_query("sourceId", &self.id(choices, "sources")),
                 0 => call.add_query("reviewStatus", &REVIEWS[choices.below(3)]),
                 1 => call.add_query("sensitivityLabel", &SENSITIVITIES[choices.below(4)]),
                 _ => call.add_query("audienceTag", &AUDIENCES[choices.below(8)]),
@@ -243,7 +247,13 @@ impl World {
     fn body_on_memories(&self, choices: &mut Choices<'_>, operation: Operation) -> Value {
         match operation {
             Operation::CheckMemoryAccess => json!({
-                "memoryIds": self.some_memories(choices), "includeContent": true,
+                "memoryIds": self.some_memories(choices),
+                "sourceKeys": [{
+                    "workspaceId": self.id(choices, "workspaces"),
+                    "sourceId": self.id(choices, "sources"),
+                    "sourceKey": KEYS[choices.below(3)],
+                }],
+                "includeContent": true,
             }),
             Operation::BulkUpdateMemories => {
                 let ids = self.some_memories(choices);

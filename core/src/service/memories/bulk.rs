@@ -25,6 +25,7 @@ use crate::service::audit::entry::AuditOutcome;
 use crate::service::audit::pages::read_memory_entries;
 use crate::service::audit::runs::MemoryAudit;
 use crate::service::audit::write::{Actor, AuditedOperation};
+use crate::service::memories::derived::{self, Changes};
 use crate::service::memories::sources::{check_source, require_open_source, source_keys};
 use crate::service::operation::idempotency::{IdempotencyKey, IdempotencyRecord};
 use crate::service::operation::{Authorized, Prefetch};
@@ -175,6 +176,7 @@ impl KnowledgeService {
                 (outcome, &before, changed)
             {
                 op.transaction.put_encoded(key.clone(), stored.clone());
+                derived::file(&mut op.transaction, org, *id, Some(before), Some(after));
                 effects.note(*id, before, after);
             }
             // A hidden memory must not take more space in the audit log than an unknown one.
@@ -267,14 +269,14 @@ impl Decisions<'_> {
     }
 }
 
-/// Effects of the changes by workspace: the review backlog and the events.
+/// Effects of the changes by workspace: the counts and the events.
 #[derive(Default)]
-struct Effects(BTreeMap<WorkspaceId, (i64, Vec<MemoryId>)>);
+struct Effects(BTreeMap<WorkspaceId, (Changes, Vec<MemoryId>)>);
 
 impl Effects {
     fn note(&mut self, id: MemoryId, before: &MemoryLabels, after: &MemoryLabels) {
-        let (pending, changed) = self.0.entry(before.workspace_id).or_default();
-        *pending += i64::from(after.is_pending()) - i64::from(before.is_pending());
+        let (changes, changed) = self.0.entry(before.workspace_id).or_default();
+        changes.note(Some(before), Some(after), false);
         changed.push(id);
     }
 
@@ -285,8 +287,8 @@ impl Effects {
         org: OrgId,
         operation: AuditedOperation,
     ) -> Result<(), Error> {
-        for (workspace, (pending, memories)) in self.0 {
-            transaction.add(keys::pending_count(org, workspace), pending);
+        for (workspace, (changes, memories)) in self.0 {
+            changes.count(transaction, (org, workspace), operation.at);
             let outbox = Outbox::begin(transaction, org, workspace, operation.at).await?;
             let event = EventData::MemoryUpdated;
             outbox.emit_memories(transaction, service.env(), event, operation, &memories);

@@ -13,6 +13,7 @@ use crate::service::access::monitor::{Subject, Use, Visibility, slugs_read};
 use crate::service::audit::entry::AuditOutcome;
 use crate::service::audit::runs::MemoryAudit;
 use crate::service::erasures::erased_keys::ErasedKeys;
+use crate::service::memories::derived::{self, Changes};
 use crate::service::memories::ingest::{IngestContext, NewMemory, by_source_key};
 use crate::service::memories::read::FoundMemory;
 use crate::service::memories::sources::{check_source, require_open_source, source_keys};
@@ -255,9 +256,14 @@ impl Memories<'_> {
                     content.updated_at = op.now;
                     op.transaction.put(keys::content(org, memory), &content);
                 }
-                let delta = i64::from(labels.is_pending()) - i64::from(found.labels.is_pending());
-                let pending = keys::pending_count(org, labels.workspace_id);
-                op.transaction.add(pending, delta);
+                let (before, after) = (Some(&found.labels), Some(&labels));
+                let place = (org, labels.workspace_id);
+                derived::file(&mut op.transaction, org, memory, before, after);
+                Changes::of(before, after, content != found.content).count(
+                    &mut op.transaction,
+                    place,
+                    op.now,
+                );
                 let trace = Trace {
                     action: AuditAction::MemoryUpdate,
                     event: EventData::MemoryUpdated,
@@ -293,7 +299,7 @@ impl Memories<'_> {
                 let (mut op, found) = FoundMemory::read(caller, memory, prefetch).await?;
                 let monitor = op.monitor(&[found.subject()]).await?;
                 monitor.decide(memory, &found.labels, Use::Delete)?;
-                found.remove(&mut op.transaction, org);
+                found.remove(&mut op.transaction, (org, op.now));
                 let trace = Trace {
                     action: AuditAction::MemoryDelete,
                     event: EventData::ChunkDeleted,

@@ -4,6 +4,7 @@ pub(crate) mod access;
 pub(crate) mod bulk;
 pub(crate) mod change;
 pub(crate) mod counts;
+pub(crate) mod derived;
 pub(crate) mod fair_queue;
 pub(crate) mod ingest;
 pub(crate) mod read;

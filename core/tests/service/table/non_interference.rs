@@ -31,8 +31,14 @@ const EXCEPTIONS: [(Operation, &str); 2] = [
     ),
 ];
 
-/// Fields of the dashboard that are facts of the workspace for holders of `dashboard:read`.
-const FACTS: [&str; 3] = ["review_backlog_count", "first_value_checklist", "workspace"];
+/// Fields of the dashboard and of the activity that are facts of the workspace for holders of
+/// `dashboard:read`.
+const FACTS: [&str; 4] = [
+    "review_backlog_count",
+    "first_value_checklist",
+    "workspace",
+    "days",
+];
 
 #[derive(Clone, Copy, Debug)]
 enum Kind {
@@ -186,7 +192,8 @@ impl Site {
     async fn call(&self, operation: Operation) -> String {
         let call = Call::new(&self.world, operation, &self.keeper).await;
         let request = call.request(Some(&self.caller));
-        let is_dashboard = operation == Operation::GetDashboardSummary;
+        let is_dashboard =
+            [Operation::GetDashboardSummary, Operation::GetActivity].contains(&operation);
         let response = self.api.handle(request).await;
         if is_dashboard && response.status() == 200 {
             let mut body: Value = serde_json::from_slice(response.body()).unwrap();

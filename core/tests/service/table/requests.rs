@@ -291,6 +291,7 @@ fn body(world: &World, records: &Records, operation: Operation) -> Value {
         | Operation::ListSources
         | Operation::GetSource
         | Operation::GetDashboardSummary
+        | Operation::GetActivity
         | Operation::ListConnectors
         | Operation::GetConnector
         | Operation::DeleteConnector

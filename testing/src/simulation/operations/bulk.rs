@@ -275,6 +275,7 @@ impl BulkUpdateMemories {
             let before = org.memories.get(id).map(|memory| memory.labels.clone());
             if code.is_none() && org.relabel(*id, change) {
                 let after = org.memories[id].labels.clone();
+                org.note_activity((before.as_ref(), &after), false, at.now);
                 let changed = changed.entry(after.workspace_id).or_default();
                 changed.insert(*id, (before.clone(), Some(after)));
             }

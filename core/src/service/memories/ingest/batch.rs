@@ -19,6 +19,7 @@ use crate::service::audit::entry::AuditOutcome;
 use crate::service::audit::runs::MemoryAudit;
 use crate::service::audit::write::{Actor, AuditedOperation};
 use crate::service::erasures::erased_keys::ErasedKeys;
+use crate::service::memories::derived::{self, Changes};
 use crate::service::outbox::Outbox;
 use crate::service::quota::reserve_units;
 use crate::store::{Entry, Key, Transaction, decode};
@@ -276,8 +277,14 @@ impl Batch<'_> {
         }
         if after != labels {
             transaction.put(keys::memory(org, id), &after);
-            transaction.add(keys::pending_count(org, labels.workspace_id), 1);
+            derived::file(transaction, org, id, Some(&labels), Some(&after));
         }
+        let place = (org, labels.workspace_id);
+        Changes::of(Some(&labels), Some(&after), !is_same).count(
+            transaction,
+            place,
+            self.operation.at,
+        );
         let entry = MemoryAudit {
             memory_id: id,
             outcome: AuditOutcome::Ok,

@@ -26,6 +26,7 @@ use crate::request::rules::{
 use crate::request::{Checks, Path, Problems};
 use crate::service::access::monitor::slugs_read;
 use crate::service::access::principal::Principal;
+use crate::service::memories::derived::{self, Changes};
 use crate::service::memories::sources::{require_open_source, source_keys};
 use crate::service::operation::Prefetch;
 use crate::service::{Caller, Memories};
@@ -366,8 +367,8 @@ impl IngestContext<'_> {
         if let Some(name) = &memory.source_key {
             transaction.put(keys::source_key(org, workspace, self.source, name), &id);
         }
-        transaction.add(keys::memory_count(org, workspace), 1);
-        transaction.add(keys::pending_count(org, workspace), 1);
+        derived::file(transaction, org, id, None, Some(&labels));
+        Changes::of(None, Some(&labels), false).count(transaction, (org, workspace), at);
         Added {
             id,
             labels,
