@@ -268,6 +268,13 @@ impl MemoryChange {
         self.audience_tag.is_some() || self.sensitivity_label.is_some() || self.source_id.is_some()
     }
 
+    /// Returns true if the change decides the review: approves or rejects.
+    #[must_use]
+    pub fn decides_review(&self) -> bool {
+        let status = self.review_status;
+        status.is_some_and(|status| status != ReviewStatus::Pending)
+    }
+
     /// Returns `labels` with these changes applied.
     #[must_use]
     pub fn applied_to(&self, labels: &MemoryLabels) -> MemoryLabels {

@@ -72,6 +72,8 @@ macro_rules! operations {
                         the caller, or to make another member its audience",
                     EachMemory MemoryReview "to set the review status",
                     EachMemory MemoryDeclassify "to lower the sensitivity",
+                    EachMemory MemoryRead "to approve or reject, with what reading the memory \
+                        requires",
                 ],
                 audits [MemoryBulkUpdate], origin Specified,
             },
@@ -133,8 +135,8 @@ macro_rules! operations {
                         the caller, or to make another member its audience",
                     Workspace MemoryReview "to set the review status",
                     Workspace MemoryDeclassify "to lower the sensitivity",
-                    Workspace MemoryRead "to set the title or content, with what reading the \
-                        memory requires",
+                    Workspace MemoryRead "to set the title or content, or to approve or reject, \
+                        with what reading the memory requires",
                 ],
                 audits [MemoryUpdate],
             },

@@ -94,6 +94,7 @@ mod removal;
 mod removal_log;
 mod removal_traces;
 mod retention;
+mod reviewing;
 mod role_actions;
 mod role_deletion;
 mod role_redirects;

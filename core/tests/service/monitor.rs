@@ -174,11 +174,11 @@ async fn ingest_does_not_reveal_text_of_own_memory_that_is_hidden_now() {
     let world = World::new().await;
     let member = world.caller(MEMBER).await;
     let memory = ingest(&world, &member, "mine").await.unwrap()[0].id;
+    world.approve(&[memory]).await;
     world
         .change(&[memory], audience("user:olga"))
         .await
         .unwrap();
-    world.approve(&[memory]).await;
     let updated = IngestedMemory {
         id: memory,
         outcome: IngestOutcome::Updated,

@@ -112,7 +112,7 @@ async fn bulk_update_sets_each_attribute() {
 
 async fn bulk_update_changes_only_named_attributes() {
     let org = own_org();
-    let memory = org.main.memories.confidential[0];
+    let memory = org.main.memories.internal[0];
     let set = async |attribute: &str, value: Value| {
         let body = json!({ "memoryIds": [memory], attribute: value });
         let answer = bulk(&org.members.member.token, &body).await;
@@ -122,7 +122,7 @@ async fn bulk_update_changes_only_named_attributes() {
         "id": memory,
         "sourceId": org.sources[0],
         "audienceTag": "workspace:handbook",
-        "sensitivityLabel": "confidential",
+        "sensitivityLabel": "internal",
     });
     assert_eq!(set("reviewStatus", json!("rejected")).await, expected);
     expected["audienceTag"] = json!("user:member");

@@ -85,6 +85,8 @@ impl Scope {
 pub struct Caller {
     /// Handle of the member.
     pub handle: String,
+    /// True if the member is a service account.
+    pub is_service_account: bool,
     /// Teams of the member.
     pub teams: Names,
     /// Role in the organisation: a built-in one, or one of [`Directory::roles`].

@@ -15,7 +15,7 @@ use knowledge_core::access::{
 };
 use knowledge_core::api::Operation;
 use knowledge_core::model::{
-    AudienceLabel, AudienceScope, CredentialId, CustomRole, InboundWebhookId, MemberId,
+    AudienceLabel, AudienceScope, CredentialId, CustomRole, InboundWebhookId, MemberId, MemberKind,
     MemoryChange, MemoryId, MemoryLabels, OrgId, Timestamp, WorkspaceId,
 };
 
@@ -131,6 +131,7 @@ impl Org {
         let workspace_roles = held.collect();
         let caller = authorization::Caller {
             handle: member.handle.clone(),
+            is_service_account: member.kind == MemberKind::ServiceAccount,
             teams: member.teams.iter().cloned().collect(),
             role: name_of_role(member.role),
             workspace_roles,

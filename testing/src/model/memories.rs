@@ -113,6 +113,16 @@ impl Org {
         is_own || cited.all(|id| labels(*id).is_none_or(|labels| is_readable(*id, labels)))
     }
 
+    /// Returns true if a change decides the review of a memory that the caller had added itself.
+    pub(crate) fn reviews_own(&self, who: &Who, id: MemoryId, change: &MemoryChange) -> bool {
+        let author = self
+            .memories
+            .get(&id)
+            .map(|memory| memory.content.created_by);
+        let status = change.review_status;
+        author == Some(who.member) && status.is_some_and(|status| status != ReviewStatus::Pending)
+    }
+
     /// Changes a memory and returns true if anything is different.
     pub(crate) fn relabel(&mut self, id: MemoryId, change: &MemoryChange) -> bool {
         let memory = self.memories.get_mut(&id).expect("the memory was found");
@@ -144,19 +154,25 @@ impl Org {
 
 impl Org {
     /// Records a change to one memory with its event.
+    ///
+    /// `is_own` is true if the caller decided the review of a memory that it had added itself.
     pub(crate) fn leave(
         &mut self,
         who: &Who,
         (action, event): (AuditAction, EventType),
         id: MemoryId,
         (before, after): (Option<&MemoryLabels>, Option<&MemoryLabels>),
+        is_own: bool,
         at: Timestamp,
     ) {
         let workspace = after.or(before).map(|labels| labels.workspace_id);
         let workspace = workspace.expect("the memory has labels");
         let changes = [(id, (before.cloned(), after.cloned()))];
         self.announce_memories(event, workspace, changes.into());
-        let entry = AuditFacts::ok(id, labels_state(before), labels_state(after));
+        let entry = AuditFacts {
+            is_own,
+            ..AuditFacts::ok(id, labels_state(before), labels_state(after))
+        };
         self.audit(who, action, entry, at);
     }
 }

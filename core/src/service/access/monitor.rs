@@ -180,18 +180,54 @@ impl Monitor {
         transaction: &mut Transaction,
         subjects: &[Subject<'_>],
     ) -> Result<(), Error> {
-        let org = self.caller.org_id();
         // An assistant with an MCP key knows nothing that awaits review.
         let is_assistant = self.caller.has_audience_list();
-        let mut unknown = Vec::new();
-        for subject in subjects {
+        let needs_origin = |subject: &&Subject<'_>| {
             let labels = subject.labels;
             let is_decided =
                 is_assistant || self.is_past_review(labels) || !self.is_in_reach(labels);
             let mut erasing = self.caller.org.erasing.values();
-            if is_decided && !erasing.any(|scope| scope.needs_origin(labels.source_id)) {
-                continue;
-            }
+            !is_decided || erasing.any(|scope| scope.needs_origin(labels.source_id))
+        };
+        let needed: Vec<Subject<'_>> = subjects.iter().filter(needs_origin).copied().collect();
+        self.read_origins(transaction, &needed).await
+    }
+
+    /// Finds who added the memories whose review a change decides, of those that the caller may
+    /// review.
+    ///
+    /// The commit does not check these reads: origins never change.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub(crate) async fn find_authors(
+        &mut self,
+        transaction: &mut Transaction,
+        subjects: &[Subject<'_>],
+        change: &MemoryChange,
+    ) -> Result<(), Error> {
+        if !change.decides_review() {
+            return Ok(());
+        }
+        let is_reviewable = |subject: &&Subject<'_>| {
+            self.held(subject.labels).contains(Action::MemoryReview)
+                && self.is_in_reach(subject.labels)
+                && !self.origins.contains_key(&subject.id)
+        };
+        let reviewable = subjects.iter().filter(is_reviewable);
+        let reviewable: Vec<Subject<'_>> = reviewable.copied().collect();
+        self.read_origins(transaction, &reviewable).await
+    }
+
+    /// Reads the origins of these memories.
+    async fn read_origins(
+        &mut self,
+        transaction: &mut Transaction,
+        subjects: &[Subject<'_>],
+    ) -> Result<(), Error> {
+        let org = self.caller.org_id();
+        let mut unknown = Vec::new();
+        for subject in subjects {
             match subject.content {
                 Some(content) => {
                     let origin = Origin {
@@ -258,9 +294,20 @@ impl Monitor {
     }
 
     fn is_own(&self, id: MemoryId) -> bool {
+        self.is_added_by_member(id) && !self.caller.has_audience_list()
+    }
+
+    /// Returns true if the member of the caller added a memory whose origin was found.
+    fn is_added_by_member(&self, id: MemoryId) -> bool {
         let origin = self.origins.get(&id);
-        let is_author = origin.is_some_and(|origin| origin.created_by == self.caller.member_id());
-        is_author && !self.caller.has_audience_list()
+        origin.is_some_and(|origin| origin.created_by == self.caller.member_id())
+    }
+
+    /// Returns true if a change decides the review of a memory that the member of the caller added.
+    ///
+    /// It is known after [`Monitor::find_authors`].
+    pub(crate) fn reviews_own(&self, id: MemoryId, change: &MemoryChange) -> bool {
+        change.decides_review() && self.is_added_by_member(id)
     }
 
     /// Returns true if a running erasure takes away a memory with these present labels.
@@ -324,21 +371,55 @@ impl Monitor {
             Use::Cite => None,
             Use::Delete => (!held.contains(Action::MemoryDelete)).then_some(Action::MemoryDelete),
             Use::Erase => (!held.contains(Action::ErasureManage)).then_some(Action::ErasureManage),
-            Use::Relabel(change) => self.missing_for_change(labels, change, false),
+            Use::Relabel(change) => {
+                let missing = self.missing_for_change(labels, change, false);
+                if change.decides_review() {
+                    missing.or(missing_for_content)
+                } else {
+                    missing
+                }
+            }
             Use::Rewrite(change) => {
                 let missing = self.missing_for_change(labels, change, true);
-                let missing = missing.or(missing_for_content);
-                if missing.is_none() && !is_covered {
-                    return Err(Denial::OutsideAudience);
-                }
-                missing
+                missing.or(missing_for_content)
             }
         };
+        if missing.is_none() {
+            self.check_change(id, is_covered, wanted)?;
+        }
         match (missing, missing_for_content) {
             (Some(action), _) => Err(Denial::MissingPermission(action)),
             (None, None) if is_covered => Ok(Visibility::Everything),
             (None, _) => Ok(Visibility::Labels),
         }
+    }
+
+    /// Checks what a change requires of a caller besides actions.
+    ///
+    /// Only the audience changes the content or decides the review, because whoever decides it has
+    /// looked at the content. A program decides about nothing that it added or rewrites itself.
+    ///
+    /// # Errors
+    /// [`Denial`] with the reason.
+    fn check_change(&self, id: MemoryId, is_covered: bool, wanted: Use<'_>) -> Result<(), Denial> {
+        let (change, rewrites) = match wanted {
+            Use::Relabel(change) => (change, false),
+            Use::Rewrite(change) => (change, true),
+            Use::Read | Use::Cite | Use::Delete | Use::Erase => return Ok(()),
+        };
+        if rewrites && !is_covered {
+            return Err(Denial::OutsideAudience);
+        }
+        if !change.decides_review() {
+            return Ok(());
+        }
+        if !is_covered {
+            return Err(Denial::UnreadReview);
+        }
+        if self.caller.is_program() && (rewrites || self.is_added_by_member(id)) {
+            return Err(Denial::OwnReview);
+        }
+        Ok(())
     }
 
     /// Returns the first action that is missing for a change of a memory that exists for the caller.

@@ -157,7 +157,11 @@ impl KnowledgeService {
         }
         let found = op.transaction.get_many::<Entry>(memory_keys).await?;
         let found: Vec<Option<MemoryLabels>> = decode_alike(memory_keys, &found)?;
-        let monitor = op.monitor(&subjects(request, &found)).await?;
+        let subjects = subjects(request, &found);
+        let mut monitor = op.monitor(&subjects).await?;
+        monitor
+            .find_authors(&mut op.transaction, &subjects, &request.change)
+            .await?;
         let mut entries = Vec::with_capacity(found.len());
         let mut effects = Effects::default();
         let mut decisions = Decisions {
@@ -181,6 +185,7 @@ impl KnowledgeService {
             entries.push(MemoryAudit {
                 memory_id: *id,
                 outcome,
+                is_own: outcome == AuditOutcome::Ok && monitor.reviews_own(*id, &request.change),
                 before: before.filter(|_| !is_hidden),
                 after: None,
             });

@@ -152,6 +152,7 @@ impl Memories<'_> {
                     };
                     let trace = Trace {
                         action: AuditAction::MemoryCreate,
+                        is_own: false,
                         event: EventData::ChunkCreated,
                         before: None,
                         after: Some(found.labels.clone()),
@@ -209,7 +210,11 @@ impl Memories<'_> {
                     labels: &labels,
                     ..found.subject()
                 };
-                let monitor = op.monitor(&[found.subject(), after]).await?;
+                let mut monitor = op.monitor(&[found.subject(), after]).await?;
+                let (subjects, change) = ([found.subject()], &update.change);
+                monitor
+                    .find_authors(&mut op.transaction, &subjects, change)
+                    .await?;
                 let visibility = monitor.decide(memory, &found.labels, update.wanted())?;
                 check_source(&mut op.transaction, org, source).await?;
                 if labels.source_id != found.labels.source_id {
@@ -236,6 +241,7 @@ impl Memories<'_> {
                 op.transaction.add(pending, delta);
                 let trace = Trace {
                     action: AuditAction::MemoryUpdate,
+                    is_own: monitor.reviews_own(memory, &update.change),
                     event: EventData::MemoryUpdated,
                     before: Some(found.labels.clone()),
                     after: Some(labels.clone()),
@@ -272,6 +278,7 @@ impl Memories<'_> {
                 found.remove(&mut op.transaction, org);
                 let trace = Trace {
                     action: AuditAction::MemoryDelete,
+                    is_own: false,
                     event: EventData::ChunkDeleted,
                     before: Some(found.labels),
                     after: None,
@@ -312,6 +319,7 @@ impl Authorized<'_> {
         let entry = MemoryAudit {
             memory_id: memory,
             outcome: AuditOutcome::Ok,
+            is_own: trace.is_own,
             before: trace.before,
             after: trace.after,
         };
@@ -324,6 +332,8 @@ impl Authorized<'_> {
 struct Trace {
     action: AuditAction,
     event: fn(ChangedMemories) -> EventData,
+    /// True if the caller decides the review of a memory that it added itself.
+    is_own: bool,
     before: Option<MemoryLabels>,
     after: Option<MemoryLabels>,
 }

@@ -303,6 +303,7 @@ impl BulkUpdateMemories {
                     }
                     Some(_) => "forbidden",
                 },
+                is_own: code.is_none() && org.reviews_own(who, *id, change),
                 ..AuditFacts::ok(*id, labels_state(shown), labels_state(after))
             });
         }

@@ -177,6 +177,7 @@ impl Batch<'_> {
             .add(transaction, self.service.env(), self.operation.at, memory);
         let entry = MemoryAudit {
             memory_id: added.id,
+            is_own: false,
             outcome: AuditOutcome::Ok,
             before: None,
             after: Some(added.labels),
@@ -236,6 +237,7 @@ impl Batch<'_> {
         }
         let entry = MemoryAudit {
             memory_id: id,
+            is_own: false,
             outcome: AuditOutcome::Ok,
             before: Some(labels),
             after: Some(after),
