@@ -14,6 +14,7 @@ mod members;
 mod memories;
 mod memory_rejections;
 mod recalls;
+mod reviews;
 mod roles;
 mod sources;
 mod takeovers;
@@ -35,6 +36,7 @@ suites![
     memories,
     memory_rejections,
     recalls,
+    reviews,
     roles,
     sources,
     takeovers,
