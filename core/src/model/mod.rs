@@ -57,8 +57,8 @@ pub use self::labels::{
     SensitivityLabel, is_control_character, is_label_name,
 };
 pub use self::memory::{
-    BulkItem, BulkItemError, BulkItemErrorCode, BulkResult, BulkSummary, BulkUpdate, Memory,
-    MemoryChange, MemoryDetails, MemoryFilter, MemorySummary, MemoryUpdate,
+    BulkImpact, BulkItem, BulkItemError, BulkItemErrorCode, BulkResult, BulkSummary, BulkUpdate,
+    Memory, MemoryChange, MemoryDetails, MemoryFilter, MemorySummary, MemoryUpdate,
 };
 pub use self::memory_access::{AccessCheck, AccessCheckResult, AccessLabels, MemoryAccess};
 pub use self::memory_record::{MemoryContent, MemoryLabels};

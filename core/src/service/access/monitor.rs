@@ -10,11 +10,11 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use crate::access::{Action, ActionSet};
+use crate::access::{Action, ActionSet, TokenScope};
 use crate::error::Error;
 use crate::keys;
 use crate::model::{
-    AudienceScope, MemberId, MemoryChange, MemoryContent, MemoryId, MemoryLabels, OrgId,
+    AudienceScope, Member, MemberId, MemoryChange, MemoryContent, MemoryId, MemoryLabels, OrgId,
     ReviewStatus, WorkspaceId,
 };
 use crate::service::access::principal::{Denial, Principal};
@@ -193,8 +193,7 @@ impl Monitor {
         self.read_origins(transaction, &needed).await
     }
 
-    /// Finds who added the memories whose review a change decides, of those that the caller may
-    /// review.
+    /// Finds who added these memories, of those that the caller may review.
     ///
     /// The commit does not check these reads: origins never change.
     ///
@@ -204,11 +203,7 @@ impl Monitor {
         &mut self,
         transaction: &mut Transaction,
         subjects: &[Subject<'_>],
-        change: &MemoryChange,
     ) -> Result<(), Error> {
-        if !change.decides_review() {
-            return Ok(());
-        }
         let is_reviewable = |subject: &&Subject<'_>| {
             self.held(subject.labels).contains(Action::MemoryReview)
                 && self.is_in_reach(subject.labels)
@@ -301,6 +296,27 @@ impl Monitor {
     fn is_added_by_member(&self, id: MemoryId) -> bool {
         let origin = self.origins.get(&id);
         origin.is_some_and(|origin| origin.created_by == self.caller.member_id())
+    }
+
+    /// Returns the member that added a memory, if its origin was found.
+    pub(crate) fn author(&self, id: MemoryId) -> Option<MemberId> {
+        self.origins.get(&id).map(|origin| origin.created_by)
+    }
+
+    /// Returns the organisation of the caller.
+    pub(crate) fn org(&self) -> OrgId {
+        self.caller.org_id()
+    }
+
+    /// Lets another member of the organisation take the place of the caller, with an unrestricted
+    /// credential and these actions in the workspaces of the memories.
+    ///
+    /// Origins stay: those that no longer matter decide nothing.
+    pub(crate) fn stand_in(&mut self, member: Member, held: Vec<(WorkspaceId, ActionSet)>) {
+        self.caller.member = member;
+        self.caller.credential = None;
+        self.caller.scope = TokenScope::default();
+        self.held = held;
     }
 
     /// Returns true if a change decides the review of a memory that the member of the caller added.

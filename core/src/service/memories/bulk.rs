@@ -8,15 +8,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
+use serde::Deserialize as _;
+use serde_json::json;
+use uuid::Uuid;
 
 use crate::access::{Action, ActionSet};
 use crate::digest::sha256;
 use crate::error::Error;
 use crate::keys;
 use crate::model::{
-    AuditAction, AuditLogId, BulkItem, BulkItemError, BulkItemErrorCode, BulkResult, BulkSummary,
-    BulkUpdate, EventData, Memory, MemoryChange, MemoryId, MemoryLabels, OperationId, OrgId,
-    WorkspaceId,
+    AudienceLabel, AuditAction, AuditLogId, BulkItem, BulkItemError, BulkItemErrorCode, BulkResult,
+    BulkSummary, BulkUpdate, EventData, Memory, MemoryChange, MemoryId, MemoryLabels, OperationId,
+    OrgId, WorkspaceId,
 };
 use crate::operation::Operation;
 use crate::service::access::monitor::{Monitor, Subject, Use, slugs_read};
@@ -25,6 +28,8 @@ use crate::service::audit::entry::AuditOutcome;
 use crate::service::audit::pages::read_memory_entries;
 use crate::service::audit::runs::MemoryAudit;
 use crate::service::audit::write::{Actor, AuditedOperation};
+use crate::service::memories::audiences::{LabelChange, covers_nobody, impact, people_read};
+use crate::service::memories::label_counts::count_labels;
 use crate::service::memories::sources::{check_source, require_open_source, source_keys};
 use crate::service::operation::idempotency::{IdempotencyKey, IdempotencyRecord};
 use crate::service::operation::{Authorized, Prefetch};
@@ -33,6 +38,9 @@ use crate::service::tasks::ScheduledTask;
 use crate::service::{Caller, KnowledgeService, Memories};
 use crate::store::{Entry, Key, Prepared, Transaction, decode_alike, encode};
 
+/// Identifiers in the result of a dry run.
+const NO_OPERATION: OperationId = OperationId(Uuid::nil());
+const NO_ENTRY: AuditLogId = AuditLogId(Uuid::nil());
 /// Name of the operation in idempotency records.
 const OPERATION: &str = "bulk_update";
 /// Number of different labels about which decisions are remembered in an update.
@@ -63,6 +71,9 @@ impl Memories<'_> {
     /// The same request with the same key, by the same member and within the retention of results,
     /// returns the stored result with `replayed` set to true and changes nothing. The key is an
     /// argument because every bulk update needs one.
+    ///
+    /// A dry run returns the same items and its impact. It changes and audits nothing, and neither
+    /// uses nor stores a result for the key.
     ///
     /// # Errors
     /// Those of [`Operation::BulkUpdateMemories`]; [`Error::InvalidRequest`] for a request outside
@@ -102,7 +113,9 @@ impl Memories<'_> {
                 let org = caller.org();
                 let memory_keys = &keys::memories_named(org, &request.memory_ids);
                 let source = request.change.source_id.into_iter();
+                let audience = request.change.audience_tag.as_ref();
                 let prefetch = Prefetch::keys(source.flat_map(|source| source_keys(org, source)))
+                    .and_keys(audience.and_then(|label| people_read(org, label)))
                     .and_keys(memory_keys.iter().cloned())
                     .and_idempotency(OPERATION, key)
                     .and_range(sequences_read(org))
@@ -112,6 +125,16 @@ impl Memories<'_> {
                 let record_key = keys::idempotency(org, member, OPERATION, key.as_str());
                 let mut op = caller.authorize_per_resource().await?;
                 op.require_somewhere(request.required_actions()).await?;
+                if request.dry_run {
+                    let without_members = labels_without_members(&mut op, request).await?;
+                    let update = Update {
+                        audited: None,
+                        request,
+                        memory_keys,
+                        without_members,
+                    };
+                    return self.service.change_memories(op, update).await;
+                }
                 let record = op.transaction.get::<IdempotencyRecord>(&record_key).await?;
                 if let Some(record) = record.filter(|record| op.now < record.expires_at) {
                     if record.fingerprint != *fingerprint {
@@ -120,6 +143,8 @@ impl Memories<'_> {
                     let result = replay(&mut op, &record, request, memory_keys).await?;
                     return op.done(result);
                 }
+                let without_members = labels_without_members(&mut op, request).await?;
+                let kept = (!without_members.is_empty()).then(|| json!(without_members));
                 let (operation, actor) = op.audit(AuditAction::MemoryBulkUpdate);
                 let expires_at = op.now.plus(self.service.limits().idempotency_retention);
                 let record = IdempotencyRecord {
@@ -127,18 +152,46 @@ impl Memories<'_> {
                     fingerprint: fingerprint.clone(),
                     first_audit_id: operation.first_audit_id,
                     items: u32::try_from(request.memory_ids.len()).unwrap_or(u32::MAX),
-                    kept: None,
+                    kept,
                     expires_at,
                 };
                 op.transaction.put(record_key.clone(), &record);
                 let expiry = ScheduledTask::record(record_key);
                 expiry.schedule(&mut op.transaction, expires_at, self.service.env());
-                let operation = (operation, actor);
-                self.service
-                    .change_memories(op, operation, request, memory_keys)
-                    .await
+                let update = Update {
+                    audited: Some((operation, actor)),
+                    request,
+                    memory_keys,
+                    without_members,
+                };
+                self.service.change_memories(op, update).await
             })
             .await
+    }
+}
+
+/// A bulk update that is authorised.
+struct Update<'u> {
+    /// Operation and actor of the audit entries; `None` for a dry run.
+    audited: Option<(AuditedOperation, Actor)>,
+    request: &'u BulkUpdate,
+    memory_keys: &'u [Key],
+    /// Audience label that the update sets, if it covers nobody.
+    without_members: Vec<AudienceLabel>,
+}
+
+/// Returns the audience label that an update sets, if it covers nobody.
+async fn labels_without_members(
+    op: &mut Authorized<'_>,
+    request: &BulkUpdate,
+) -> Result<Vec<AudienceLabel>, Error> {
+    let Some(label) = &request.change.audience_tag else {
+        return Ok(Vec::new());
+    };
+    if covers_nobody(&mut op.transaction, &op.principal, label).await? {
+        Ok(vec![label.clone()])
+    } else {
+        Ok(Vec::new())
     }
 }
 
@@ -146,10 +199,14 @@ impl KnowledgeService {
     async fn change_memories(
         &self,
         mut op: Authorized<'_>,
-        (operation, actor): (AuditedOperation, Actor),
-        request: &BulkUpdate,
-        memory_keys: &[Key],
+        update: Update<'_>,
     ) -> Result<Prepared<BulkResult>, Error> {
+        let Update {
+            audited,
+            request,
+            memory_keys,
+            without_members,
+        } = update;
         let org = op.org();
         check_source(&mut op.transaction, org, request.change.source_id).await?;
         if let Some(source) = request.change.source_id {
@@ -159,11 +216,11 @@ impl KnowledgeService {
         let found: Vec<Option<MemoryLabels>> = decode_alike(memory_keys, &found)?;
         let subjects = subjects(request, &found);
         let mut monitor = op.monitor(&subjects).await?;
-        monitor
-            .find_authors(&mut op.transaction, &subjects, &request.change)
-            .await?;
+        if request.change.decides_review() {
+            monitor.find_authors(&mut op.transaction, &subjects).await?;
+        }
         let mut entries = Vec::with_capacity(found.len());
-        let mut effects = Effects::default();
+        let (mut effects, mut previewed) = (Effects::default(), Vec::new());
         let mut decisions = Decisions {
             monitor: &monitor,
             change: &request.change,
@@ -177,8 +234,16 @@ impl KnowledgeService {
             if let (AuditOutcome::Ok, Some(before), Some((after, stored))) =
                 (outcome, &before, changed)
             {
-                op.transaction.put_encoded(key.clone(), stored.clone());
-                effects.note(*id, before, after);
+                if audited.is_some() {
+                    op.transaction.put_encoded(key.clone(), stored.clone());
+                    effects.note(*id, before, after);
+                } else {
+                    previewed.push(LabelChange {
+                        id: *id,
+                        before: before.clone(),
+                        after: after.clone(),
+                    });
+                }
             }
             // A hidden memory must not take more space in the audit log than an unknown one.
             let is_hidden = outcome == AuditOutcome::Denied(Denial::Invisible);
@@ -190,18 +255,19 @@ impl KnowledgeService {
                 after: None,
             });
         }
-        effects
-            .write(&mut op.transaction, self, org, operation)
-            .await?;
         let after = entries
             .iter()
             .map(|entry| entry.labels_after(Some(&request.change)));
-        let result = result(
-            operation.id,
-            operation.first_audit_id,
-            false,
-            entries.iter().zip(after),
-        );
+        let ids = audited.map(|(operation, _)| (operation.id, operation.first_audit_id));
+        let mut result = result(ids, false, entries.iter().zip(after));
+        result.labels_without_members.clone_from(&without_members);
+        let Some((operation, actor)) = audited else {
+            result.impact = Some(impact(&mut op, previewed, without_members).await?);
+            return op.done(result);
+        };
+        effects
+            .write(&mut op.transaction, self, org, operation)
+            .await?;
         let (action, change) = (AuditAction::MemoryBulkUpdate, Some(&request.change));
         operation.record_memories(&mut op.transaction, actor, action, change, entries);
         op.done(result)
@@ -271,13 +337,21 @@ impl Decisions<'_> {
     }
 }
 
-/// Effects of the changes by workspace: the review backlog and the events.
+/// Effects of the changes: by workspace, the review backlog and the events; and the labels before and
+/// after, with the number of successive memories that share them.
 #[derive(Default)]
-struct Effects(BTreeMap<WorkspaceId, (i64, Vec<MemoryId>)>);
+struct Effects {
+    workspaces: BTreeMap<WorkspaceId, (i64, Vec<MemoryId>)>,
+    labels: Vec<(MemoryLabels, MemoryLabels, i64)>,
+}
 
 impl Effects {
     fn note(&mut self, id: MemoryId, before: &MemoryLabels, after: &MemoryLabels) {
-        let (pending, changed) = self.0.entry(before.workspace_id).or_default();
+        match self.labels.last_mut() {
+            Some((from, to, count)) if *from == *before && *to == *after => *count += 1,
+            _ => self.labels.push((before.clone(), after.clone(), 1)),
+        }
+        let (pending, changed) = self.workspaces.entry(before.workspace_id).or_default();
         *pending += i64::from(after.is_pending()) - i64::from(before.is_pending());
         changed.push(id);
     }
@@ -289,7 +363,10 @@ impl Effects {
         org: OrgId,
         operation: AuditedOperation,
     ) -> Result<(), Error> {
-        for (workspace, (pending, memories)) in self.0 {
+        for (before, after, memories) in &self.labels {
+            count_labels(transaction, org, (Some(before), Some(after)), *memories);
+        }
+        for (workspace, (pending, memories)) in self.workspaces {
             transaction.add(keys::pending_count(org, workspace), pending);
             let outbox = Outbox::begin(transaction, org, workspace, operation.at).await?;
             let event = EventData::MemoryUpdated;
@@ -360,7 +437,14 @@ async fn replay(
         }
     }
     let entries = entries.iter().map(|(entry, after)| (entry, after.clone()));
-    Ok(result(record.operation_id, first, true, entries))
+    let ids = Some((record.operation_id, first));
+    let mut result = result(ids, true, entries);
+    if let Some(kept) = &record.kept {
+        let kept = Vec::<AudienceLabel>::deserialize(kept);
+        let unreadable = |_| Error::internal("the labels of an idempotency record are unreadable");
+        result.labels_without_members = kept.map_err(unreadable)?;
+    }
+    Ok(result)
 }
 
 /// Returns those of these workspaces that exist.
@@ -381,12 +465,14 @@ async fn existing_workspaces(
 }
 
 /// Builds the result of an operation from its audit entries, for the first response and replays.
+///
+/// `ids` are those of the operation and of its first entry; a dry run has none.
 fn result<'e>(
-    operation_id: OperationId,
-    first_audit_id: AuditLogId,
+    ids: Option<(OperationId, AuditLogId)>,
     replayed: bool,
     entries: impl Iterator<Item = (&'e MemoryAudit, Option<MemoryLabels>)>,
 ) -> BulkResult {
+    let (operation_id, first_audit_id) = ids.unzip();
     let mut summary = BulkSummary::default();
     let mut results = Vec::with_capacity(entries.size_hint().0);
     for (index, (entry, after)) in entries.enumerate() {
@@ -412,14 +498,16 @@ fn result<'e>(
             memory_id: entry.memory_id,
             ok: error.is_none(),
             memory: after.map(|labels| Memory::new(entry.memory_id, &labels)),
-            audit_log_id: first_audit_id.plus(index as u128),
+            audit_log_id: first_audit_id.map_or(NO_ENTRY, |first| first.plus(index as u128)),
             error: error.map(|(code, message)| BulkItemError { code, message }),
         });
     }
     BulkResult {
-        operation_id,
+        operation_id: operation_id.unwrap_or(NO_OPERATION),
         replayed,
         summary,
         results,
+        labels_without_members: Vec::new(),
+        impact: None,
     }
 }

@@ -13,6 +13,7 @@ use crate::service::access::monitor::{Subject, Use, Visibility, slugs_read};
 use crate::service::audit::entry::AuditOutcome;
 use crate::service::audit::runs::MemoryAudit;
 use crate::service::memories::ingest::{IngestContext, NewMemory};
+use crate::service::memories::label_counts::count_labels;
 use crate::service::memories::read::{FoundMemory, with_etag};
 use crate::service::memories::sources::{check_source, require_open_source, source_keys};
 use crate::service::operation::{Authorized, Prefetch};
@@ -211,10 +212,10 @@ impl Memories<'_> {
                     ..found.subject()
                 };
                 let mut monitor = op.monitor(&[found.subject(), after]).await?;
-                let (subjects, change) = ([found.subject()], &update.change);
-                monitor
-                    .find_authors(&mut op.transaction, &subjects, change)
-                    .await?;
+                if update.change.decides_review() {
+                    let subjects = [found.subject()];
+                    monitor.find_authors(&mut op.transaction, &subjects).await?;
+                }
                 let visibility = monitor.decide(memory, &found.labels, update.wanted())?;
                 check_source(&mut op.transaction, org, source).await?;
                 if labels.source_id != found.labels.source_id {
@@ -239,6 +240,8 @@ impl Memories<'_> {
                 let delta = i64::from(labels.is_pending()) - i64::from(found.labels.is_pending());
                 let pending = keys::pending_count(org, labels.workspace_id);
                 op.transaction.add(pending, delta);
+                let both = (Some(&found.labels), Some(&labels));
+                count_labels(&mut op.transaction, org, both, 1);
                 let trace = Trace {
                     action: AuditAction::MemoryUpdate,
                     is_own: monitor.reviews_own(memory, &update.change),

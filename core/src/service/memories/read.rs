@@ -11,6 +11,7 @@ use crate::operation::Operation;
 use crate::service::access::monitor::{
     Monitor, Subject, Use, Visibility, named_workspaces, slugs_read,
 };
+use crate::service::memories::label_counts::count_labels;
 use crate::service::operation::idempotency::fingerprint;
 use crate::service::operation::{Authorized, Prefetch, Unauthenticated};
 use crate::service::page::{Listing, Page, PageRecord, PageRequest, PageScan};
@@ -68,6 +69,7 @@ impl FoundMemory {
             transaction.delete(keys::source_key(org, workspace, origin, name));
         }
         transaction.add(keys::memory_count(org, workspace), -1);
+        count_labels(transaction, org, (Some(&self.labels), None), 1);
         release_unit(transaction, org, Quota::Memories);
         let waited = i64::from(self.labels.is_pending());
         transaction.add(keys::pending_count(org, workspace), -waited);

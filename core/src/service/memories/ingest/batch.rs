@@ -18,6 +18,7 @@ use crate::service::access::principal::Denial;
 use crate::service::audit::entry::AuditOutcome;
 use crate::service::audit::runs::MemoryAudit;
 use crate::service::audit::write::{Actor, AuditedOperation};
+use crate::service::memories::label_counts::count_labels;
 use crate::service::outbox::Outbox;
 use crate::service::quota::reserve_units;
 use crate::store::{Entry, Key, Transaction, decode};
@@ -234,6 +235,7 @@ impl Batch<'_> {
         if after != labels {
             transaction.put(keys::memory(org, id), &after);
             transaction.add(keys::pending_count(org, labels.workspace_id), 1);
+            count_labels(transaction, org, (Some(&labels), Some(&after)), 1);
         }
         let entry = MemoryAudit {
             memory_id: id,

@@ -24,6 +24,7 @@ use crate::request::rules::{Check, Content, Id, Items, List, Name, Object, Parse
 use crate::request::{Checks, Path, Problems};
 use crate::service::access::monitor::slugs_read;
 use crate::service::access::principal::Principal;
+use crate::service::memories::label_counts::count_labels;
 use crate::service::memories::sources::{require_open_source, source_keys};
 use crate::service::operation::Prefetch;
 use crate::service::{Caller, Memories};
@@ -304,6 +305,7 @@ impl IngestContext<'_> {
             transaction.put(keys::source_key(org, workspace, self.source, name), &id);
         }
         transaction.add(keys::memory_count(org, workspace), 1);
+        count_labels(transaction, org, (None, Some(&labels)), 1);
         transaction.add(keys::pending_count(org, workspace), 1);
         Added {
             id,

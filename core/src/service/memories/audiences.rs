@@ -1,0 +1,207 @@
+//! People behind audience labels: labels that cover nobody, and whom a change of labels concerns.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use crate::access::{ActionSet, RoleRef};
+use crate::error::Error;
+use crate::keys;
+use crate::model::{
+    AudienceLabel, AudienceScope, BulkImpact, Member, MemberId, MemoryId, MemoryLabels, OrgId,
+    WorkspaceId,
+};
+use crate::service::access::monitor::{Monitor, Subject, Visibility};
+use crate::service::access::principal::Principal;
+use crate::service::access::roles::follow_role;
+use crate::service::operation::Authorized;
+use crate::store::{Key, RangeRead, Transaction, decode_value};
+
+/// Number of members that are read at once.
+const MEMBERS_AT_ONCE: usize = 500;
+
+/// Returns the reads of [`covers_nobody`] that do not depend on others.
+pub(crate) fn people_read(org: OrgId, label: &AudienceLabel) -> Option<Key> {
+    let name = label.name();
+    match label.scope() {
+        AudienceScope::Org => None,
+        AudienceScope::Workspace => Some(keys::workspace_slug(org, name)),
+        AudienceScope::Team => Some(keys::team_member_count(org, name)),
+        AudienceScope::User => Some(keys::member_handle(org, name)),
+    }
+}
+
+/// Returns true if no member is behind a label: it names another organisation, a workspace that does
+/// not exist, a team without members, or a handle that no member has.
+///
+/// The commit checks what was read.
+///
+/// # Errors
+/// Those of the store.
+pub(crate) async fn covers_nobody(
+    transaction: &mut Transaction,
+    caller: &Principal,
+    label: &AudienceLabel,
+) -> Result<bool, Error> {
+    let (org, name) = (caller.org_id(), label.name());
+    Ok(match label.scope() {
+        AudienceScope::Org => name != caller.org.slug,
+        AudienceScope::Workspace => {
+            let slug = keys::workspace_slug(org, name);
+            let workspace = transaction.get::<WorkspaceId>(&slug).await?;
+            workspace.is_none_or(|id| caller.org.removing.contains(&id))
+        }
+        AudienceScope::Team => {
+            let count = keys::team_member_count(org, name);
+            transaction.get::<i64>(&count).await?.unwrap_or(0) <= 0
+        }
+        AudienceScope::User => {
+            let handle = keys::member_handle(org, name);
+            match transaction.get::<MemberId>(&handle).await? {
+                // The handle of a former member stays taken.
+                Some(id) => {
+                    let member = transaction.get::<Member>(&keys::member(org, id)).await?;
+                    member.is_none()
+                }
+                None => true,
+            }
+        }
+    })
+}
+
+/// A memory whose labels a dry run would change.
+pub(crate) struct LabelChange {
+    pub(crate) id: MemoryId,
+    pub(crate) before: MemoryLabels,
+    pub(crate) after: MemoryLabels,
+}
+
+/// Changes that a dry run would make. Of those with the same labels and the same author it keeps
+/// one, because they concern the same members.
+struct Preview {
+    monitor: Monitor,
+    changes: Vec<LabelChange>,
+    workspaces: Vec<WorkspaceId>,
+    /// Actions of the roles that were read.
+    actions: HashMap<RoleRef, ActionSet>,
+}
+
+/// Returns whom these changes would concern, of all members of the organisation.
+///
+/// It reads all members. A member counts with all that it may do now, not as one of its credentials
+/// restricts it.
+///
+/// # Errors
+/// Those of the store; [`Error::Conflict`] for a role that is being deleted.
+pub(crate) async fn impact(
+    op: &mut Authorized<'_>,
+    changes: Vec<LabelChange>,
+    labels_without_members: Vec<AudienceLabel>,
+) -> Result<BulkImpact, Error> {
+    let mut impact = BulkImpact {
+        would_change: u32::try_from(changes.len()).unwrap_or(u32::MAX),
+        members_gaining: 0,
+        members_losing: 0,
+        labels_without_members,
+    };
+    if changes.is_empty() {
+        return Ok(impact);
+    }
+    let org = op.org();
+    let mut preview = Preview::of(op, changes).await?;
+    let mut rest = Some(keys::members(org));
+    while let Some(range) = rest.take() {
+        let read = RangeRead::first(range.clone(), MEMBERS_AT_ONCE);
+        let found = op.transaction.scan(&read).await?;
+        let last = found.last().filter(|_| found.len() == MEMBERS_AT_ONCE);
+        rest = last.map(|last| range.after(&last.key));
+        let members = found.iter().map(decode_value);
+        let members = members.collect::<Result<Vec<Member>, _>>()?;
+        preview
+            .count(&mut op.transaction, members, &mut impact)
+            .await?;
+    }
+    Ok(impact)
+}
+
+impl Preview {
+    async fn of(op: &mut Authorized<'_>, changes: Vec<LabelChange>) -> Result<Self, Error> {
+        let before = changes.iter();
+        let before = before.map(|change| Subject::new(change.id, &change.before));
+        let before: Vec<Subject<'_>> = before.collect();
+        let after = changes.iter();
+        let after = after.map(|change| Subject::new(change.id, &change.after));
+        let both: Vec<Subject<'_>> = before.iter().copied().chain(after).collect();
+        let mut monitor = op.monitor(&both).await?;
+        monitor.find_authors(&mut op.transaction, &before).await?;
+        let workspaces: BTreeSet<WorkspaceId> = changes
+            .iter()
+            .map(|change| change.before.workspace_id)
+            .collect();
+        let mut known: HashSet<(MemoryLabels, Option<MemberId>)> = HashSet::new();
+        let mut distinct: Vec<LabelChange> = Vec::new();
+        for change in changes {
+            if known.insert((change.before.clone(), monitor.author(change.id))) {
+                distinct.push(change);
+            }
+        }
+        Ok(Self {
+            monitor,
+            changes: distinct,
+            workspaces: workspaces.into_iter().collect(),
+            actions: HashMap::new(),
+        })
+    }
+
+    /// Counts those of these members that gain or lose sight of a memory.
+    async fn count(
+        &mut self,
+        transaction: &mut Transaction,
+        members: Vec<Member>,
+        impact: &mut BulkImpact,
+    ) -> Result<(), Error> {
+        let org = self.monitor.org();
+        let places = members.iter().flat_map(|member| {
+            let workspaces = self.workspaces.iter();
+            workspaces.map(|workspace| keys::workspace_role(org, member.id, *workspace))
+        });
+        let places: Vec<Key> = places.collect();
+        let found: Vec<Option<RoleRef>> = transaction.unchecked().get_many(&places).await?;
+        let own = found.chunks(self.workspaces.len());
+        for (member, own) in members.into_iter().zip(own) {
+            let mut held = Vec::with_capacity(own.len());
+            for (index, role) in own.iter().enumerate() {
+                let role = role.unwrap_or(member.role);
+                let actions = self.actions_of(transaction, org, role).await?;
+                held.push((self.workspaces[index], actions));
+            }
+            self.monitor.stand_in(member, held);
+            let reads = |id: MemoryId, labels: &MemoryLabels| {
+                self.monitor.visibility(id, labels) == Some(Visibility::Everything)
+            };
+            let (mut gains, mut loses) = (false, false);
+            for LabelChange { id, before, after } in &self.changes {
+                let (read, will_read) = (reads(*id, before), reads(*id, after));
+                gains |= !read && will_read;
+                loses |= read && !will_read;
+            }
+            impact.members_gaining += u32::from(gains);
+            impact.members_losing += u32::from(loses);
+        }
+        Ok(())
+    }
+
+    /// Returns the actions of a role, or of the one that replaced it.
+    async fn actions_of(
+        &mut self,
+        transaction: &mut Transaction,
+        org: OrgId,
+        role: RoleRef,
+    ) -> Result<ActionSet, Error> {
+        if let Some(known) = self.actions.get(&role) {
+            return Ok(*known);
+        }
+        let followed = follow_role(transaction, org, role).await?;
+        let actions = followed.ok_or(Error::Conflict)?.actions();
+        self.actions.insert(role, actions);
+        Ok(actions)
+    }
+}
