@@ -21,6 +21,7 @@ mod organization;
 mod quota;
 mod role;
 mod url;
+mod workspace_labels;
 
 pub(crate) use self::address::canonical_host;
 pub use self::address::{
@@ -67,4 +68,5 @@ pub use self::organization::{Member, MemberKind, Organization, Source, Workspace
 pub use self::quota::Quota;
 pub use self::role::{CustomRole, CustomRoleUpdate, NewCustomRole, RoleActions, RoleActionsUpdate};
 pub use self::url::{BaseUrl, InvalidUrl, URL_CHARS_MAX, WebhookUrl, is_origin};
+pub use self::workspace_labels::{WorkspaceLabel, WorkspaceLabels};
 pub use knowledge_store::{InvalidTimestamp, Timestamp};

@@ -110,6 +110,20 @@ macro_rules! operations {
             },
             memories.create(id: WorkspaceId, body: CreateMemory) -> WithEtag<MemoryDetails>,
             links [GetMemory, UpdateMemory, DeleteMemory];
+        /// Lists the audience labels of a workspace.
+        ///
+        /// The labels in use with their numbers of memories, and labels that cover somebody even if
+        /// no memory has them. A caller without `memory:share` gets the labels that cover it.
+        /// `has_members` is false for a label that covers nobody.
+        ListLabels: GET "/v1/workspaces/{id}/labels", 200, [404],
+            {
+                requires [
+                    Workspace MemoryRead "for labels that cover the caller",
+                    Workspace MemoryShare "for every label in use",
+                ],
+                reads 7, identifies [Workspace],
+            },
+            memories.labels(id: WorkspaceId) -> WorkspaceLabels;
         /// Ingests a batch of memories from a source.
         ///
         /// A batch is ingested completely or not at all. A known `source_key` updates that memory,

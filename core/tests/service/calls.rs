@@ -12,6 +12,7 @@ use knowledge_core::model::{
     MemoryFilter, MemoryId, MemorySummary, MemoryUpdate, NewCitationSubscription, NewCustomRole,
     NewErasure, NewInboundWebhook, NewWebhook, Recall, RecallId, RecallSummary, RoleId, Source,
     SourceId, SubscriptionId, Webhook, WebhookId, WebhookUpdate, Workspace, WorkspaceId,
+    WorkspaceLabels,
 };
 use knowledge_core::service::{
     AuditEntry, AuditFilter, Caller, Chat, ChatMessage, ClientInfo, ConnectorDetails,
@@ -73,6 +74,7 @@ calls! {
     memories.get => get_memory(memory: MemoryId) -> WithEtag<MemoryDetails>;
     memories.ingest(workspace) => ingest_memories(source: SourceId, memories: &[NewMemory])
         -> Vec<IngestedMemory>;
+    memories.labels(workspace) => list_labels() -> WorkspaceLabels;
     memories.list(workspace) => list_memories(filter: &MemoryFilter, page: &PageRequest)
         -> Page<MemorySummary>;
     memories.update =>

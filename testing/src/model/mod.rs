@@ -16,6 +16,7 @@ mod compare;
 mod dashboard;
 mod deliveries;
 mod endpoints;
+mod labels;
 mod memories;
 mod pages;
 mod quotas;

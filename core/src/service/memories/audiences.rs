@@ -13,12 +13,13 @@ use crate::service::access::monitor::{Monitor, Subject, Visibility};
 use crate::service::access::principal::Principal;
 use crate::service::access::roles::follow_role;
 use crate::service::operation::Authorized;
-use crate::store::{Key, RangeRead, Transaction, decode_value};
+use crate::store::{Entry, Key, RangeRead, Transaction, decode, decode_value};
 
 /// Number of members that are read at once.
 const MEMBERS_AT_ONCE: usize = 500;
 
-/// Returns the reads of [`covers_nobody`] that do not depend on others.
+/// Returns the key of the record that tells whether a label covers anybody; the slug of the
+/// organisation tells it for a label of an organisation.
 pub(crate) fn people_read(org: OrgId, label: &AudienceLabel) -> Option<Key> {
     let name = label.name();
     match label.scope() {
@@ -29,42 +30,57 @@ pub(crate) fn people_read(org: OrgId, label: &AudienceLabel) -> Option<Key> {
     }
 }
 
-/// Returns true if no member is behind a label: it names another organisation, a workspace that does
-/// not exist, a team without members, or a handle that no member has.
+/// Returns those of these labels that cover nobody: they name another organisation, a workspace that
+/// does not exist, a team without members, or a handle that no member has.
 ///
 /// The commit checks what was read.
 ///
 /// # Errors
 /// Those of the store.
-pub(crate) async fn covers_nobody(
+pub(crate) async fn without_members(
     transaction: &mut Transaction,
     caller: &Principal,
-    label: &AudienceLabel,
-) -> Result<bool, Error> {
-    let (org, name) = (caller.org_id(), label.name());
-    Ok(match label.scope() {
-        AudienceScope::Org => name != caller.org.slug,
-        AudienceScope::Workspace => {
-            let slug = keys::workspace_slug(org, name);
-            let workspace = transaction.get::<WorkspaceId>(&slug).await?;
-            workspace.is_none_or(|id| caller.org.removing.contains(&id))
-        }
-        AudienceScope::Team => {
-            let count = keys::team_member_count(org, name);
-            transaction.get::<i64>(&count).await?.unwrap_or(0) <= 0
-        }
-        AudienceScope::User => {
-            let handle = keys::member_handle(org, name);
-            match transaction.get::<MemberId>(&handle).await? {
-                // The handle of a former member stays taken.
-                Some(id) => {
-                    let member = transaction.get::<Member>(&keys::member(org, id)).await?;
-                    member.is_none()
+    labels: &[AudienceLabel],
+) -> Result<Vec<AudienceLabel>, Error> {
+    let org = caller.org_id();
+    let places = labels.iter().filter_map(|label| people_read(org, label));
+    let places: Vec<Key> = places.collect();
+    let found = transaction.get_many::<Entry>(&places).await?;
+    let mut found = places.iter().zip(&found);
+    let (mut nobody, mut handles, mut members) = (Vec::new(), Vec::new(), Vec::new());
+    for label in labels {
+        let covers = if label.scope() == AudienceScope::Org {
+            label.name() == caller.org.slug
+        } else if let Some((key, Some(entry))) = found.next() {
+            match label.scope() {
+                AudienceScope::Org => true,
+                AudienceScope::Workspace => {
+                    let workspace = decode::<WorkspaceId>(key, entry)?.value;
+                    !caller.org.removing.contains(&workspace)
                 }
-                None => true,
+                AudienceScope::Team => decode::<i64>(key, entry)?.value > 0,
+                AudienceScope::User => {
+                    let member = decode::<MemberId>(key, entry)?.value;
+                    members.push(keys::member(org, member));
+                    handles.push(label);
+                    true
+                }
             }
+        } else {
+            false
+        };
+        if !covers {
+            nobody.push(label.clone());
         }
-    })
+    }
+    // The handle of a former member stays taken.
+    if !members.is_empty() {
+        let found = transaction.get_many::<Entry>(&members).await?;
+        let former = handles.into_iter().zip(&found);
+        let former = former.filter(|(_, member)| member.is_none());
+        nobody.extend(former.map(|(label, _)| label.clone()));
+    }
+    Ok(nobody)
 }
 
 /// A memory whose labels a dry run would change.

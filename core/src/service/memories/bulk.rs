@@ -28,7 +28,7 @@ use crate::service::audit::entry::AuditOutcome;
 use crate::service::audit::pages::read_memory_entries;
 use crate::service::audit::runs::MemoryAudit;
 use crate::service::audit::write::{Actor, AuditedOperation};
-use crate::service::memories::audiences::{LabelChange, covers_nobody, impact, people_read};
+use crate::service::memories::audiences::{LabelChange, impact, people_read, without_members};
 use crate::service::memories::label_counts::count_labels;
 use crate::service::memories::sources::{check_source, require_open_source, source_keys};
 use crate::service::operation::idempotency::{IdempotencyKey, IdempotencyRecord};
@@ -185,14 +185,11 @@ async fn labels_without_members(
     op: &mut Authorized<'_>,
     request: &BulkUpdate,
 ) -> Result<Vec<AudienceLabel>, Error> {
-    let Some(label) = &request.change.audience_tag else {
+    let set = request.change.audience_tag.as_slice();
+    if set.is_empty() {
         return Ok(Vec::new());
-    };
-    if covers_nobody(&mut op.transaction, &op.principal, label).await? {
-        Ok(vec![label.clone()])
-    } else {
-        Ok(Vec::new())
     }
+    without_members(&mut op.transaction, &op.principal, set).await
 }
 
 impl KnowledgeService {

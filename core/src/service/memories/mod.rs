@@ -8,6 +8,7 @@ pub(crate) mod counts;
 pub(crate) mod fair_queue;
 pub(crate) mod ingest;
 pub(crate) mod label_counts;
+pub(crate) mod labels;
 pub(crate) mod read;
 pub(crate) mod recalls;
 pub(crate) mod sources;

@@ -9,6 +9,7 @@ mod deliveries;
 mod erasure_rejections;
 mod erasures;
 mod inbound_posts;
+mod labels;
 mod mcp_keys;
 mod members;
 mod memories;
@@ -31,6 +32,7 @@ suites![
     erasure_rejections,
     erasures,
     inbound_posts,
+    labels,
     mcp_keys,
     members,
     memories,
