@@ -6,6 +6,7 @@ mod addresses;
 mod admin;
 mod admin_deliveries;
 mod admin_memories;
+mod audiences;
 mod audit;
 mod audit_log;
 mod audit_origin;
