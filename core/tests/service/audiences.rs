@@ -1,5 +1,5 @@
-//! Tests of the people behind audience labels: dry runs, labels without members, and the labels of a
-//! workspace.
+//! Tests of the people behind audience labels: dry runs, labels without members, and the labels of
+//! a workspace.
 
 use knowledge_core::access::{Action, TokenScope};
 use knowledge_core::internals::keys;

@@ -124,8 +124,8 @@ impl World {
                 || !stored.audience.starts_with("team:") && !stored.audience.starts_with("user:")
         };
         if labels.review != "pending" && stored.is_some_and(|stored| !covers_owner(&stored)) {
-            // Only its audience reviews a memory, so the owner becomes that first. It hides what was
-            // hidden before.
+            // Only its audience reviews a memory, so the owner becomes that first. It hides what
+            // was hidden before.
             let for_owner = MemoryChange::builder();
             let for_owner = for_owner.audience_tag("user:olga".parse().expect("a label"));
             self.update_labels(memory, for_owner.build()).await?;

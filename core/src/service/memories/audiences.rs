@@ -30,8 +30,8 @@ pub(crate) fn people_read(org: OrgId, label: &AudienceLabel) -> Option<Key> {
     }
 }
 
-/// Returns those of these labels that cover nobody: they name another organisation, a workspace that
-/// does not exist, a team without members, or a handle that no member has.
+/// Returns those of these labels that cover nobody: they name another organisation, a workspace
+/// that does not exist, a team without members, or a handle that no member has.
 ///
 /// The commit checks what was read.
 ///
@@ -45,7 +45,11 @@ pub(crate) async fn without_members(
     let org = caller.org_id();
     let places = labels.iter().filter_map(|label| people_read(org, label));
     let places: Vec<Key> = places.collect();
-    let found = transaction.get_many::<Entry>(&places).await?;
+    let found = if places.is_empty() {
+        Vec::new()
+    } else {
+        transaction.get_many::<Entry>(&places).await?
+    };
     let mut found = places.iter().zip(&found);
     let (mut nobody, mut handles, mut members) = (Vec::new(), Vec::new(), Vec::new());
     for label in labels {
@@ -177,7 +181,7 @@ impl Preview {
         let org = self.monitor.org();
         let places = members.iter().flat_map(|member| {
             let workspaces = self.workspaces.iter();
-            workspaces.map(|workspace| keys::workspace_role(org, member.id, *workspace))
+            workspaces.map(move |workspace| keys::workspace_role(org, member.id, *workspace))
         });
         let places: Vec<Key> = places.collect();
         let found: Vec<Option<RoleRef>> = transaction.unchecked().get_many(&places).await?;

@@ -192,38 +192,36 @@ async fn labels_without_members(
     without_members(&mut op.transaction, &op.principal, set).await
 }
 
-impl KnowledgeService {
-    async fn change_memories(
-        &self,
-        mut op: Authorized<'_>,
-        update: Update<'_>,
-    ) -> Result<Prepared<BulkResult>, Error> {
-        let Update {
-            audited,
-            request,
-            memory_keys,
-            without_members,
-        } = update;
-        let org = op.org();
-        check_source(&mut op.transaction, org, request.change.source_id).await?;
-        if let Some(source) = request.change.source_id {
-            require_open_source(&mut op.transaction, &op.principal.org, source).await?;
-        }
-        let found = op.transaction.get_many::<Entry>(memory_keys).await?;
-        let found: Vec<Option<MemoryLabels>> = decode_alike(memory_keys, &found)?;
+/// Decisions about the memories of an update, and what they change.
+struct Decided {
+    entries: Vec<MemoryAudit>,
+    effects: Effects,
+    /// Changes that a dry run does not make.
+    previewed: Vec<LabelChange>,
+}
+
+impl Decided {
+    /// Decides about each memory, and puts what changes, unless it is a dry run.
+    async fn of(op: &mut Authorized<'_>, update: &Update<'_>) -> Result<Self, Error> {
+        let (request, change) = (update.request, &update.request.change);
+        let found = op.transaction.get_many::<Entry>(update.memory_keys).await?;
+        let found: Vec<Option<MemoryLabels>> = decode_alike(update.memory_keys, &found)?;
         let subjects = subjects(request, &found);
         let mut monitor = op.monitor(&subjects).await?;
-        if request.change.decides_review() {
+        if change.decides_review() {
             monitor.find_authors(&mut op.transaction, &subjects).await?;
         }
-        let mut entries = Vec::with_capacity(found.len());
-        let (mut effects, mut previewed) = (Effects::default(), Vec::new());
+        let mut decided = Self {
+            entries: Vec::with_capacity(found.len()),
+            effects: Effects::default(),
+            previewed: Vec::new(),
+        };
         let mut decisions = Decisions {
             monitor: &monitor,
-            change: &request.change,
+            change,
             known: Vec::new(),
         };
-        for ((id, key), before) in request.memory_ids.iter().zip(memory_keys).zip(found) {
+        for ((id, key), before) in request.memory_ids.iter().zip(update.memory_keys).zip(found) {
             let (outcome, changed) = match &before {
                 None => (AuditOutcome::NotFound, None),
                 Some(before) => decisions.of(*id, before),
@@ -231,41 +229,62 @@ impl KnowledgeService {
             if let (AuditOutcome::Ok, Some(before), Some((after, stored))) =
                 (outcome, &before, changed)
             {
-                if audited.is_some() {
-                    op.transaction.put_encoded(key.clone(), stored.clone());
-                    effects.note(*id, before, after);
-                } else {
-                    previewed.push(LabelChange {
+                if request.dry_run {
+                    decided.previewed.push(LabelChange {
                         id: *id,
                         before: before.clone(),
                         after: after.clone(),
                     });
+                } else {
+                    op.transaction.put_encoded(key.clone(), stored.clone());
+                    decided.effects.note(*id, before, after);
                 }
             }
             // A hidden memory must not take more space in the audit log than an unknown one.
             let is_hidden = outcome == AuditOutcome::Denied(Denial::Invisible);
-            entries.push(MemoryAudit {
+            decided.entries.push(MemoryAudit {
                 memory_id: *id,
                 outcome,
-                is_own: outcome == AuditOutcome::Ok && monitor.reviews_own(*id, &request.change),
+                is_own: outcome == AuditOutcome::Ok && monitor.reviews_own(*id, change),
                 before: before.filter(|_| !is_hidden),
                 after: None,
             });
         }
-        let after = entries
-            .iter()
-            .map(|entry| entry.labels_after(Some(&request.change)));
+        Ok(decided)
+    }
+}
+
+impl KnowledgeService {
+    async fn change_memories(
+        &self,
+        mut op: Authorized<'_>,
+        update: Update<'_>,
+    ) -> Result<Prepared<BulkResult>, Error> {
+        let (org, change) = (op.org(), &update.request.change);
+        check_source(&mut op.transaction, org, change.source_id).await?;
+        if let Some(source) = change.source_id {
+            require_open_source(&mut op.transaction, &op.principal.org, source).await?;
+        }
+        let Decided {
+            entries,
+            effects,
+            previewed,
+        } = Decided::of(&mut op, &update).await?;
+        let after = entries.iter().map(|entry| entry.labels_after(Some(change)));
+        let audited = update.audited;
         let ids = audited.map(|(operation, _)| (operation.id, operation.first_audit_id));
         let mut result = result(ids, false, entries.iter().zip(after));
-        result.labels_without_members.clone_from(&without_members);
+        result
+            .labels_without_members
+            .clone_from(&update.without_members);
         let Some((operation, actor)) = audited else {
-            result.impact = Some(impact(&mut op, previewed, without_members).await?);
+            result.impact = Some(impact(&mut op, previewed, update.without_members).await?);
             return op.done(result);
         };
         effects
             .write(&mut op.transaction, self, org, operation)
             .await?;
-        let (action, change) = (AuditAction::MemoryBulkUpdate, Some(&request.change));
+        let (action, change) = (AuditAction::MemoryBulkUpdate, Some(change));
         operation.record_memories(&mut op.transaction, actor, action, change, entries);
         op.done(result)
     }
@@ -334,8 +353,8 @@ impl Decisions<'_> {
     }
 }
 
-/// Effects of the changes: by workspace, the review backlog and the events; and the labels before and
-/// after, with the number of successive memories that share them.
+/// Effects of the changes: by workspace, the review backlog and the events; and the labels before
+/// and after, with the number of successive memories that share them.
 #[derive(Default)]
 struct Effects {
     workspaces: BTreeMap<WorkspaceId, (i64, Vec<MemoryId>)>,

@@ -212,10 +212,8 @@ impl Memories<'_> {
                     ..found.subject()
                 };
                 let mut monitor = op.monitor(&[found.subject(), after]).await?;
-                if update.change.decides_review() {
-                    let subjects = [found.subject()];
-                    monitor.find_authors(&mut op.transaction, &subjects).await?;
-                }
+                let authored = [found.subject()];
+                monitor.find_authors(&mut op.transaction, &authored).await?;
                 let visibility = monitor.decide(memory, &found.labels, update.wanted())?;
                 check_source(&mut op.transaction, org, source).await?;
                 if labels.source_id != found.labels.source_id {
@@ -239,8 +237,8 @@ impl Memories<'_> {
                 }
                 let delta = i64::from(labels.is_pending()) - i64::from(found.labels.is_pending());
                 let pending = keys::pending_count(org, labels.workspace_id);
-                op.transaction.add(pending, delta);
                 let both = (Some(&found.labels), Some(&labels));
+                op.transaction.add(pending, delta);
                 count_labels(&mut op.transaction, org, both, 1);
                 let trace = Trace {
                     action: AuditAction::MemoryUpdate,
