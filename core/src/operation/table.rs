@@ -121,7 +121,7 @@ macro_rules! operations {
                     Workspace MemoryRead "for labels that cover the caller",
                     Workspace MemoryShare "for every label in use",
                 ],
-                reads 7, identifies [Workspace],
+                reads 5, identifies [Workspace],
             },
             memories.labels(id: WorkspaceId) -> WorkspaceLabels;
         /// Ingests a batch of memories from a source.

@@ -246,6 +246,9 @@ impl World {
                 let ids = self.some_memories(choices);
                 let mut body = self.new_labels(choices);
                 body["memoryIds"] = ids;
+                if choices.once_in(4) {
+                    body["dryRun"] = json!(true);
+                }
                 body
             }
             Operation::UpdateMemory => {
