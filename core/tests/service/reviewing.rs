@@ -126,6 +126,13 @@ async fn service_account_does_not_review_what_it_added() {
         .build();
     let updated = world.by(&crawler).update_memory(ids[1], &rewritten, None);
     assert_eq!(code(updated.await), "forbidden");
+    // Nor what it has written into another member's memory.
+    let text = MemoryUpdate::builder().content("By the crawler.").build();
+    let written = world.by(&crawler).update_memory(ids[1], &text, None);
+    written.await.unwrap();
+    let approved = review(ReviewStatus::Approved);
+    let result = world.bulk(&crawler, &ids, approved).await.unwrap();
+    assert_eq!(reasons(&result), [OWN, OWN]);
     let pending = review(ReviewStatus::Pending);
     let result = world.bulk(&crawler, &ids[..1], pending).await.unwrap();
     assert_eq!(reasons(&result), [""]);

@@ -122,6 +122,8 @@ pub struct Labels {
     pub review: String,
     /// Handle of the member that added it.
     pub author: String,
+    /// Handle of the member that last changed its text; empty if it is none that matters.
+    pub editor: String,
 }
 
 impl Labels {
@@ -140,6 +142,7 @@ impl Labels {
             sensitivity: sensitivity.to_owned(),
             review: review.to_owned(),
             author: author.to_owned(),
+            editor: String::new(),
         }
     }
 }

@@ -237,11 +237,12 @@ impl Access<'_> {
     }
 
     /// Returns true unless the change approves or rejects a memory that the caller may not read, or
-    /// a program so decides about what it added or rewrites itself.
+    /// a program so decides about what it wrote or writes itself.
     fn may_decide(&self, memory: &Labels, change: &Change) -> bool {
         let decides = matches!(change.review.as_deref(), Some("approved" | "rejected"));
         let is_program = self.caller.is_service_account || self.has_list();
-        let is_own = change.rewrites || memory.author == self.caller.handle;
+        let writers = [&memory.author, &memory.editor];
+        let is_own = change.rewrites || writers.contains(&&self.caller.handle);
         !decides || (self.can_read(memory) && !(is_program && is_own))
     }
 

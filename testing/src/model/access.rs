@@ -226,18 +226,25 @@ impl Rules<'_> {
     fn labels_of(&self, id: MemoryId, labels: &MemoryLabels) -> Labels {
         let memory = self.org.memories.get(&id);
         let is_own = memory.is_some_and(|memory| memory.content.created_by == self.who.member);
-        let author = if is_own {
-            self.access.caller.handle.as_str()
-        } else {
-            ""
+        let is_edited = memory.is_some_and(|memory| memory.content.updated_by == self.who.member);
+        let handle = |is_theirs: bool| {
+            if is_theirs {
+                self.access.caller.handle.as_str()
+            } else {
+                ""
+            }
         };
-        Labels::new(
+        let known = Labels::new(
             &self.org.name_of(labels.workspace_id),
             &labels.audience.to_string(),
             labels.sensitivity.as_str(),
             labels.review.as_str(),
-            author,
-        )
+            handle(is_own),
+        );
+        Labels {
+            editor: handle(is_edited).to_owned(),
+            ..known
+        }
     }
 
     /// Returns true if a memory exists for the caller: if it may know that there is such a memory.

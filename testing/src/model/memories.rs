@@ -12,9 +12,9 @@ use crate::authorization::{Use, Verdict};
 use knowledge_core::ProblemCode;
 use knowledge_core::api::Operation;
 use knowledge_core::model::{
-    BulkItemErrorCode, EventType, Memory as WireMemory, MemoryChange, MemoryContent, MemoryDetails,
-    MemoryId, MemoryLabels, MemorySummary, Quota, Recall, RecallId, ReviewStatus, SensitivityLabel,
-    SourceId, Timestamp, WorkspaceId,
+    BulkItemErrorCode, EventType, MemberId, Memory as WireMemory, MemoryChange, MemoryContent,
+    MemoryDetails, MemoryId, MemoryLabels, MemorySummary, Quota, Recall, RecallId, ReviewStatus,
+    SensitivityLabel, SourceId, Timestamp, WorkspaceId,
 };
 use knowledge_core::service::{
     AuditAction, IngestOutcome, IngestResult, IngestedMemory, NewMemory,
@@ -113,14 +113,14 @@ impl Org {
         is_own || cited.all(|id| labels(*id).is_none_or(|labels| is_readable(*id, labels)))
     }
 
-    /// Returns true if a change decides the review of a memory that the caller had added itself.
+    /// Returns true if a change decides the review of what the caller wrote itself.
     pub(crate) fn reviews_own(&self, who: &Who, id: MemoryId, change: &MemoryChange) -> bool {
-        let author = self
-            .memories
-            .get(&id)
-            .map(|memory| memory.content.created_by);
+        let wrote = |memory: &Memory| {
+            [memory.content.created_by, memory.content.updated_by].contains(&who.member)
+        };
         let status = change.review_status;
-        author == Some(who.member) && status.is_some_and(|status| status != ReviewStatus::Pending)
+        self.memories.get(&id).is_some_and(wrote)
+            && status.is_some_and(|status| status != ReviewStatus::Pending)
     }
 
     /// Changes a memory and returns true if anything is different.
@@ -155,7 +155,7 @@ impl Org {
 impl Org {
     /// Records a change to one memory with its event.
     ///
-    /// `is_own` is true if the caller decided the review of a memory that it had added itself.
+    /// `is_own` is true if the caller decided the review of what it had written itself.
     pub(crate) fn leave(
         &mut self,
         who: &Who,
@@ -224,7 +224,8 @@ impl Org {
 
 impl Memory {
     /// Replaces the text by that of an ingested memory, which is to be reviewed again.
-    fn rewrite(&mut self, new: &NewMemory, now: Timestamp) {
+    fn rewrite(&mut self, new: &NewMemory, by: MemberId, now: Timestamp) {
+        self.content.updated_by = by;
         self.content.title.clone_from(&new.title);
         self.content.content.clone_from(&new.content);
         self.content.updated_at = now;
@@ -336,7 +337,7 @@ impl Model {
                     let stored = stored.expect("a name belongs to a memory");
                     let before = stored.labels.clone();
                     if known.is_changed {
-                        stored.rewrite(memory, now);
+                        stored.rewrite(memory, who.member, now);
                     }
                     let after = stored.labels.clone();
                     let [old, new] = [&before, &after].map(|labels| labels_state(Some(labels)));
@@ -382,6 +383,7 @@ impl Model {
             source_key: memory.source_key.clone(),
             created_by: who.member,
             created_at: now,
+            updated_by: who.member,
             updated_at: now,
         };
         let added = Memory { labels, content };

@@ -120,6 +120,9 @@ pub(crate) fn actions_held(held: &[(WorkspaceId, ActionSet)], workspace: Workspa
 #[derive(Deserialize)]
 struct Origin {
     created_by: MemberId,
+    /// Member that last changed the title or text, unless it is the one that added the memory.
+    #[serde(default)]
+    updated_by: Option<MemberId>,
     #[serde(default)]
     source_key: Option<String>,
 }
@@ -227,6 +230,7 @@ impl Monitor {
                 Some(content) => {
                     let origin = Origin {
                         created_by: content.created_by,
+                        updated_by: Some(content.updated_by),
                         source_key: content.source_key.clone(),
                     };
                     self.origins.insert(subject.id, origin);
@@ -289,13 +293,19 @@ impl Monitor {
     }
 
     fn is_own(&self, id: MemoryId) -> bool {
-        self.is_added_by_member(id) && !self.caller.has_audience_list()
+        let origin = self.origins.get(&id);
+        let is_author = origin.is_some_and(|origin| origin.created_by == self.caller.member_id());
+        is_author && !self.caller.has_audience_list()
     }
 
-    /// Returns true if the member of the caller added a memory whose origin was found.
-    fn is_added_by_member(&self, id: MemoryId) -> bool {
-        let origin = self.origins.get(&id);
-        origin.is_some_and(|origin| origin.created_by == self.caller.member_id())
+    /// Returns true if the member of the caller added a memory, or last changed its text.
+    ///
+    /// It is known of memories whose origin was found.
+    fn is_written_by_member(&self, id: MemoryId) -> bool {
+        let member = self.caller.member_id();
+        self.origins
+            .get(&id)
+            .is_some_and(|origin| origin.created_by == member || origin.updated_by == Some(member))
     }
 
     /// Returns the member that added a memory, if its origin was found.
@@ -319,11 +329,11 @@ impl Monitor {
         self.held = held;
     }
 
-    /// Returns true if a change decides the review of a memory that the member of the caller added.
+    /// Returns true if a change decides the review of what the member of the caller wrote itself.
     ///
     /// It is known after [`Monitor::find_authors`].
     pub(crate) fn reviews_own(&self, id: MemoryId, change: &MemoryChange) -> bool {
-        change.decides_review() && self.is_added_by_member(id)
+        change.decides_review() && self.is_written_by_member(id)
     }
 
     /// Returns true if a running erasure takes away a memory with these present labels.
@@ -413,7 +423,7 @@ impl Monitor {
     /// Checks what a change requires of a caller besides actions.
     ///
     /// Only the audience changes the content or decides the review, because whoever decides it has
-    /// looked at the content. A program decides about nothing that it added or rewrites itself.
+    /// looked at the content. A program decides about nothing that it wrote or writes itself.
     ///
     /// # Errors
     /// [`Denial`] with the reason.
@@ -432,7 +442,7 @@ impl Monitor {
         if !is_covered {
             return Err(Denial::UnreadReview);
         }
-        if self.caller.is_program() && (rewrites || self.is_added_by_member(id)) {
+        if self.caller.is_program() && (rewrites || self.is_written_by_member(id)) {
             return Err(Denial::OwnReview);
         }
         Ok(())

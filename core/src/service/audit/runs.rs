@@ -31,7 +31,7 @@ pub(crate) struct MemoryEntries {
 pub(crate) struct MemoryAudit {
     pub(crate) memory_id: MemoryId,
     pub(crate) outcome: AuditOutcome,
-    /// True if the actor decided the review of a memory that it had added itself.
+    /// True if the actor decided the review of what it had written itself.
     pub(crate) is_own: bool,
     pub(crate) before: Option<MemoryLabels>,
     /// Labels after; `None` if they follow from `before` and the change of the page.
@@ -56,7 +56,7 @@ impl MemoryAudit {
 struct Run {
     #[serde(default = "ok", skip_serializing_if = "is_ok")]
     outcome: AuditOutcome,
-    /// True if the actor decided the review of memories that it had added itself.
+    /// True if the actor decided the review of what it had written itself.
     #[serde(default, rename = "own", skip_serializing_if = "std::ops::Not::not")]
     is_own: bool,
     /// Index of the labels before.

@@ -232,6 +232,7 @@ impl Memories<'_> {
                     op.transaction.put(keys::memory(org, memory), &labels);
                 }
                 if content != found.content {
+                    content.updated_by = op.principal.member_id();
                     content.updated_at = op.now;
                     op.transaction.put(keys::content(org, memory), &content);
                 }
@@ -242,7 +243,8 @@ impl Memories<'_> {
                 count_labels(&mut op.transaction, org, both, 1);
                 let trace = Trace {
                     action: AuditAction::MemoryUpdate,
-                    is_own: monitor.reviews_own(memory, &update.change),
+                    is_own: monitor.reviews_own(memory, &update.change)
+                        || (update.change.decides_review() && content != found.content),
                     event: EventData::MemoryUpdated,
                     before: Some(found.labels.clone()),
                     after: Some(labels.clone()),
@@ -333,7 +335,7 @@ impl Authorized<'_> {
 struct Trace {
     action: AuditAction,
     event: fn(ChangedMemories) -> EventData,
-    /// True if the caller decides the review of a memory that it added itself.
+    /// True if the caller decides the review of what it wrote itself.
     is_own: bool,
     before: Option<MemoryLabels>,
     after: Option<MemoryLabels>,

@@ -291,6 +291,7 @@ impl Request for UpdateMemory {
             return Ok(model.tagged(&shown, at));
         }
         if after.content != before.content {
+            after.content.updated_by = who.member;
             after.content.updated_at = at.now;
         }
         let org = model.org_mut(who.org);

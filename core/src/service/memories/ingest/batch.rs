@@ -227,6 +227,7 @@ impl Batch<'_> {
             let content = MemoryContent {
                 title: memory.title.clone(),
                 content: memory.content.clone(),
+                updated_by: caller.member_id(),
                 updated_at: self.operation.at,
                 ..content
             };

@@ -296,6 +296,7 @@ impl IngestContext<'_> {
             source_key: memory.source_key.clone(),
             created_by: self.caller.member_id(),
             created_at: at,
+            updated_by: self.caller.member_id(),
             updated_at: at,
         };
         transaction.create(keys::memory(org, id), &labels);
