@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::access::{Action, ActionSet};
 use crate::error::Error;
 use crate::keys;
+use crate::limits::WORKSPACE_LABELS_MAX;
 use crate::model::{
     AudienceLabel, AudienceScope, OrgId, WorkspaceId, WorkspaceLabel, WorkspaceLabels,
 };
@@ -18,9 +19,6 @@ use crate::service::memories::audiences::without_members;
 use crate::service::operation::{Authorized, Prefetch};
 use crate::service::{Caller, Memories};
 use crate::store::{Key, KeyRange, RangeRead, decode_value};
-
-/// Maximum number of labels in use, and of teams, that a list reads.
-const LABELS_MAX: usize = 1_000;
 
 /// # Audience labels
 impl Memories<'_> {
@@ -194,10 +192,10 @@ impl LabelList {
         op: &mut Authorized<'_>,
         range: KeyRange,
     ) -> Result<Vec<(String, i64)>, Error> {
-        let read = RangeRead::first(range, LABELS_MAX + 1);
+        let read = RangeRead::first(range, WORKSPACE_LABELS_MAX + 1);
         let mut found = op.transaction.scan(&read).await?;
-        self.is_complete &= found.len() <= LABELS_MAX;
-        found.truncate(LABELS_MAX);
+        self.is_complete &= found.len() <= WORKSPACE_LABELS_MAX;
+        found.truncate(WORKSPACE_LABELS_MAX);
         let mut counters = Vec::with_capacity(found.len());
         for found in &found {
             let count = decode_value::<i64>(found)?;

@@ -89,7 +89,8 @@ pub(crate) struct IdempotencyRecord {
     pub(crate) first_audit_id: AuditLogId,
     /// Number of audit entries that a replay is rebuilt from.
     pub(crate) items: u32,
-    /// Response that is replayed as it was. It has no content of memories.
+    /// Response that is replayed as it was; of a bulk update, the label that covered nobody. It has
+    /// no content of memories.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) kept: Option<Value>,
     pub(crate) expires_at: Timestamp,
