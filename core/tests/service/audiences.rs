@@ -119,21 +119,21 @@ async fn impact_counts_members_that_gain_or_lose_sight() {
         async |ids: &[MemoryId], change| impact(&dry_run(&world, &world.owner, ids, change).await);
     // The owner and the member review, so they see what is pending.
     let approved = review(ReviewStatus::Approved);
-    assert_eq!(dry(&ids, approved.clone()).await, [3, 2, 0]);
+    assert_eq!(dry(&ids[..], approved.clone()).await, [3, 2, 0]);
     world.change(&ids, approved).await.unwrap();
     // Owner, member and the viewer outside the team lose it.
-    assert_eq!(dry(&ids, audience("team:core")).await, [3, 0, 3]);
+    assert_eq!(dry(&ids[..], audience("team:core")).await, [3, 0, 3]);
     let confidential = sensitivity(SensitivityLabel::Confidential);
     assert_eq!(dry(&ids[..1], confidential).await, [1, 0, 3]);
     assert_eq!(
-        dry(&ids, sensitivity(SensitivityLabel::Internal)).await,
+        dry(&ids[..], sensitivity(SensitivityLabel::Internal)).await,
         [0; 3]
     );
     world
         .change(&ids[..1], audience("team:core"))
         .await
         .unwrap();
-    assert_eq!(dry(&ids, audience("org:acme")).await, [3, 3, 0]);
+    assert_eq!(dry(&ids[..], audience("org:acme")).await, [3, 3, 0]);
 }
 
 /// The author of a memory that awaits review sees it already.

@@ -193,12 +193,13 @@ impl Monitor {
             !is_decided || erasing.any(|scope| scope.needs_origin(labels.source_id))
         };
         let needed: Vec<Subject<'_>> = subjects.iter().filter(needs_origin).copied().collect();
-        self.read_origins(transaction, &needed).await
+        self.read_origins(transaction, &needed, false).await
     }
 
-    /// Finds who added these memories, of those that the caller may review.
+    /// Finds who wrote these memories, of those that the caller may review.
     ///
-    /// The commit does not check these reads: origins never change.
+    /// If it is `checked`, the commit checks that nobody has changed the text meanwhile: the decision
+    /// is about the text that was there.
     ///
     /// # Errors
     /// Those of the store.
@@ -206,15 +207,16 @@ impl Monitor {
         &mut self,
         transaction: &mut Transaction,
         subjects: &[Subject<'_>],
+        checked: bool,
     ) -> Result<(), Error> {
         let is_reviewable = |subject: &&Subject<'_>| {
             self.held(subject.labels).contains(Action::MemoryReview)
                 && self.is_in_reach(subject.labels)
-                && !self.origins.contains_key(&subject.id)
+                && (checked || !self.origins.contains_key(&subject.id))
         };
         let reviewable = subjects.iter().filter(is_reviewable);
         let reviewable: Vec<Subject<'_>> = reviewable.copied().collect();
-        self.read_origins(transaction, &reviewable).await
+        self.read_origins(transaction, &reviewable, checked).await
     }
 
     /// Reads the origins of these memories.
@@ -222,6 +224,7 @@ impl Monitor {
         &mut self,
         transaction: &mut Transaction,
         subjects: &[Subject<'_>],
+        checked: bool,
     ) -> Result<(), Error> {
         let org = self.caller.org_id();
         let mut unknown = Vec::new();
@@ -240,16 +243,24 @@ impl Monitor {
         }
         let mut unread = Vec::new();
         for (id, content) in unknown {
-            match transaction.prefetched().get::<Origin>(&content)? {
-                Some(origin) => drop(self.origins.insert(id, origin)),
-                None => unread.push((id, content)),
+            let Some(origin) = transaction.prefetched().get::<Origin>(&content)? else {
+                unread.push((id, content));
+                continue;
+            };
+            self.origins.insert(id, origin);
+            if checked {
+                transaction.get::<Entry>(&content).await?;
             }
         }
         // Contents that only this decision reads are not prefetched: each further read of the
         // transaction would repeat them.
         for batch in unread.chunks(ORIGINS_AT_ONCE) {
             let contents: Vec<Key> = batch.iter().map(|(_, content)| content.clone()).collect();
-            let found = transaction.unchecked().get_many::<Entry>(&contents).await?;
+            let found = if checked {
+                transaction.get_many::<Entry>(&contents).await?
+            } else {
+                transaction.unchecked().get_many::<Entry>(&contents).await?
+            };
             for ((id, content), entry) in batch.iter().zip(&found) {
                 if let Some(entry) = entry {
                     let origin = decode::<Origin>(content, entry)?.value;

@@ -151,7 +151,9 @@ impl Preview {
         let after = after.map(|change| Subject::new(change.id, &change.after));
         let both: Vec<Subject<'_>> = before.iter().copied().chain(after).collect();
         let mut monitor = op.monitor(&both).await?;
-        monitor.find_authors(&mut op.transaction, &before).await?;
+        monitor
+            .find_authors(&mut op.transaction, &before, false)
+            .await?;
         let workspaces: BTreeSet<WorkspaceId> = changes
             .iter()
             .map(|change| change.before.workspace_id)

@@ -209,7 +209,9 @@ impl Decided {
         let subjects = subjects(request, &found);
         let mut monitor = op.monitor(&subjects).await?;
         if change.decides_review() {
-            monitor.find_authors(&mut op.transaction, &subjects).await?;
+            monitor
+                .find_authors(&mut op.transaction, &subjects, !request.dry_run)
+                .await?;
         }
         let mut decided = Self {
             entries: Vec::with_capacity(found.len()),

@@ -213,7 +213,9 @@ impl Memories<'_> {
                 };
                 let mut monitor = op.monitor(&[found.subject(), after]).await?;
                 let authored = [found.subject()];
-                monitor.find_authors(&mut op.transaction, &authored).await?;
+                monitor
+                    .find_authors(&mut op.transaction, &authored, false)
+                    .await?;
                 let visibility = monitor.decide(memory, &found.labels, update.wanted())?;
                 check_source(&mut op.transaction, org, source).await?;
                 if labels.source_id != found.labels.source_id {
