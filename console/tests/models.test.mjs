@@ -55,6 +55,17 @@ test("preview counts changing, unchanged and lowered memories", () => {
   assert.deepEqual([unchanged, lowered], [1, 2]);
 });
 
+test("preview leaves out what cannot be read when it is approved or rejected", () => {
+  const memories = [memory("1", {}), memory("2", { title: null }), memory("3", { reviewStatus: "approved" })];
+  const { changing, unchanged, unread } = preview(memories, { reviewStatus: "approved" });
+  assert.deepEqual(
+    changing.map(({ id }) => id),
+    ["1"],
+  );
+  assert.deepEqual([unchanged, unread], [1, 1]);
+  assert.equal(preview(memories, { reviewStatus: "pending" }).unread, 0);
+});
+
 /** Returns operations that accept every bulk update but for the first `failures`, and record them. */
 function recorder({ failures = 0 } = {}) {
   /** @type {{ update: BulkUpdate, key: string }[]} */
@@ -65,7 +76,8 @@ function recorder({ failures = 0 } = {}) {
       calls.push({ update, key });
       left -= 1;
       if (left >= 0) throw new Error("cut");
-      return { results: update.memoryIds.map((memoryId) => ({ memoryId, ok: memoryId !== "refused" })) };
+      const results = update.memoryIds.map((memoryId) => ({ memoryId, ok: memoryId !== "refused" }));
+      return { results, labels_without_members: [] };
     },
   };
   return { calls, operations: /** @type {any} */ (operations) };

@@ -140,6 +140,9 @@ macro_rules! limits {
         /// Maximum size of the texts in the result of one access check, in bytes.
         ACCESS_CHECK_CONTENT_BYTES_MAX: usize = 4 * 1024 * 1024, bytes, "texts of one access check";
 
+        /// Maximum number of labels in use, and of teams, in the labels of a workspace.
+        WORKSPACE_LABELS_MAX: usize = 1_000, "labels", "labels in use, and teams, in one list";
+
         /// Maximum number of memories that one recall cites.
         RECALL_MEMORIES_MAX: usize = 500, "memories", "memories cited by a recall";
 

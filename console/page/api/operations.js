@@ -75,6 +75,11 @@ export class Operations {
     return this.#client.send("GET", withQuery(path`/v1/workspaces/${workspace}/memories`, query));
   }
 
+  /** @returns {Answer<"listLabels">} */
+  listLabels(/** @type {string} */ workspace) {
+    return this.#client.send("GET", path`/v1/workspaces/${workspace}/labels`);
+  }
+
   /** @returns {Answer<"getMemory">} */
   getMemory(/** @type {string} */ memory) {
     return this.#client.send("GET", path`/v1/memories/${memory}`);

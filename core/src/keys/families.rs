@@ -61,6 +61,9 @@ macro_rules! families {
             checked by tenants::member_handle(org, handle);
         /// Counter of users.
         member_count(org: OrgId) => Count, checked by operations::counter();
+        /// Counter of the members of a team.
+        team_member_count(org: OrgId, team: &str) => Count,
+            range team_member_counts(org), checked by operations::counter();
         /// Time of the removal of a member.
         former_member(org: OrgId, member: MemberId) => Timestamp,
             with org(org), checked by tenants::former_member(org, member);
@@ -150,6 +153,14 @@ macro_rules! families {
             range activities(org, workspace),
             parser parse_activity(day: Timestamp, kind: ActivityKind),
             with workspace(org, workspace), checked by memories::activity(day);
+        /// Counter of memories with an audience label.
+        label_count(org: OrgId, workspace: WorkspaceId, label: &str) => Count,
+            range org_label_counts(org), range label_counts(org, workspace),
+            checked by operations::counter();
+        /// Counter of approved memories with an audience label.
+        approved_label_count(org: OrgId, workspace: WorkspaceId, label: &str) => Count,
+            range org_approved_label_counts(org), range approved_label_counts(org, workspace),
+            checked by operations::counter();
         /// Time of the last ingest.
         last_ingest(org: OrgId, workspace: WorkspaceId) => Timestamp,
             with workspace(org, workspace);

@@ -112,6 +112,13 @@ pub fn second_last_id(key: &Key) -> Option<Uuid> {
     Uuid::parse(part)
 }
 
+/// Returns the last part of a key, a text.
+#[must_use]
+pub fn last_text(key: &Key) -> Option<&str> {
+    let [part] = last_parts(key)?;
+    Some(part)
+}
+
 /// Returns the last parts of a key, in their order.
 fn last_parts<const N: usize>(key: &Key) -> Option<[&str; N]> {
     let text = std::str::from_utf8(key.as_bytes()).ok()?;

@@ -23,6 +23,7 @@ mod organization;
 mod quota;
 mod role;
 mod url;
+mod workspace_labels;
 
 pub use self::activity::{Activity, ActivityDay, ActivityKind};
 pub(crate) use self::address::canonical_host;
@@ -63,8 +64,8 @@ pub use self::labels::{
     SensitivityLabel, is_control_character, is_label_name,
 };
 pub use self::memory::{
-    BulkItem, BulkItemError, BulkItemErrorCode, BulkResult, BulkSummary, BulkUpdate, Memory,
-    MemoryChange, MemoryDetails, MemoryFilter, MemorySummary, MemoryUpdate,
+    BulkImpact, BulkItem, BulkItemError, BulkItemErrorCode, BulkResult, BulkSummary, BulkUpdate,
+    Memory, MemoryChange, MemoryDetails, MemoryFilter, MemorySummary, MemoryUpdate,
 };
 pub use self::memory_access::{
     AccessCheck, AccessCheckResult, AccessLabels, MemoryAccess, MemoryKey,
@@ -75,4 +76,5 @@ pub use self::organization::{Member, MemberKind, Organization, Source, Workspace
 pub use self::quota::Quota;
 pub use self::role::{CustomRole, CustomRoleUpdate, NewCustomRole, RoleActions, RoleActionsUpdate};
 pub use self::url::{BaseUrl, InvalidUrl, URL_CHARS_MAX, WebhookUrl, is_origin};
+pub use self::workspace_labels::{WorkspaceLabel, WorkspaceLabels};
 pub use knowledge_store::{InvalidTimestamp, Timestamp};

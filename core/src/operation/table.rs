@@ -63,7 +63,8 @@ macro_rules! operations {
         /// At least one attribute has to be set. The status is `200` whenever the request was
         /// processed: a memory that cannot be changed does not fail the others, its item has an
         /// `error` instead of the `memory`. Within 24 hours the same `Idempotency-Key` with the
-        /// same body returns the stored result; with a different body it is rejected.
+        /// same body returns the stored result; with a different body it is rejected. With `dryRun`,
+        /// nothing changes, the response has the `impact`, and the key is not used up.
         BulkUpdateMemories: PATCH "/v1/memories/bulk", 200, [400, 409, 422],
             {
                 requires [
@@ -72,6 +73,8 @@ macro_rules! operations {
                         the caller, or to make another member its audience",
                     EachMemory MemoryReview "to set the review status",
                     EachMemory MemoryDeclassify "to lower the sensitivity",
+                    EachMemory MemoryRead "to approve or reject, with what reading the memory \
+                        requires",
                 ],
                 audits [MemoryBulkUpdate],
             },
@@ -108,6 +111,20 @@ macro_rules! operations {
             },
             memories.create(id: WorkspaceId, body: CreateMemory) -> WithEtag<MemoryDetails>,
             links [GetMemory, UpdateMemory, DeleteMemory];
+        /// Lists the audience labels of a workspace.
+        ///
+        /// The labels in use with their numbers of memories, and labels that cover somebody even if
+        /// no memory has them. A caller without `memory:share` gets the labels that cover it.
+        /// `has_members` is false for a label that covers nobody.
+        ListLabels: GET "/v1/workspaces/{id}/labels", 200, [404],
+            {
+                requires [
+                    Workspace MemoryRead "for labels that cover the caller",
+                    Workspace MemoryShare "for every label in use",
+                ],
+                reads 5, identifies [Workspace],
+            },
+            memories.labels(id: WorkspaceId) -> WorkspaceLabels;
         /// Ingests a batch of memories from a source.
         ///
         /// A batch is ingested completely or not at all. A known `source_key` updates that memory,
@@ -134,8 +151,8 @@ macro_rules! operations {
                         the caller, or to make another member its audience",
                     Workspace MemoryReview "to set the review status",
                     Workspace MemoryDeclassify "to lower the sensitivity",
-                    Workspace MemoryRead "to set the title or content, with what reading the \
-                        memory requires",
+                    Workspace MemoryRead "to set the title or content, or to approve or reject, \
+                        with what reading the memory requires",
                 ],
                 audits [MemoryUpdate],
             },

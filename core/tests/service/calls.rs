@@ -12,7 +12,7 @@ use knowledge_core::model::{
     MemoryDetails, MemoryFilter, MemoryId, MemorySummary, MemoryUpdate, NewCitationSubscription,
     NewCustomRole, NewErasure, NewInboundWebhook, NewWebhook, Recall, RecallId, RecallSummary,
     RoleId, Source, SourceId, SubscriptionId, Webhook, WebhookId, WebhookUpdate, Workspace,
-    WorkspaceId,
+    WorkspaceId, WorkspaceLabels,
 };
 use knowledge_core::service::{
     ActivityDays, AuditEntry, AuditFilter, Caller, Chat, ChatMessage, ClientInfo, ConnectorDetails,
@@ -76,6 +76,7 @@ calls! {
     memories.ingest(workspace) => ingest_memories(source: SourceId, memories: &[NewMemory])
         -> Vec<IngestedMemory>;
     memories.ingest_batch(workspace) => ingest_batch(batch: &IngestBatch) -> Vec<IngestedMemory>;
+    memories.labels(workspace) => list_labels() -> WorkspaceLabels;
     memories.list(workspace) => list_memories(filter: &MemoryFilter, page: &PageRequest)
         -> Page<MemorySummary>;
     memories.update =>

@@ -93,6 +93,7 @@ const WITHOUT_LIST: [&str; 2] = ["setRetention", "createMcpKey"];
 /// caller holds.
 pub(super) const PROBES: &[Probe] = &[
     probe("listMemories", ""),
+    probe("listLabels", ""),
     probe(
         "createMemory",
         r#"{"sourceId":"$source","title":"T","content":"C"}"#,

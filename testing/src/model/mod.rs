@@ -17,6 +17,7 @@ mod compare;
 mod dashboard;
 mod deliveries;
 mod endpoints;
+mod labels;
 mod memories;
 mod pages;
 mod quotas;

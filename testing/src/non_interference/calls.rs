@@ -13,9 +13,10 @@ use knowledge_core::model::MemoryId;
 /// Identifier of no record.
 const UNKNOWN: &str = "00000000-0000-0000-0000-0000ffff0000";
 /// Operations that name memories, or change what exists, which most of the calls are of.
-const ON_MEMORIES: [Operation; 14] = [
+const ON_MEMORIES: [Operation; 15] = [
     Operation::GetMemory,
     Operation::ListMemories,
+    Operation::ListLabels,
     Operation::BulkUpdateMemories,
     Operation::IngestMemories,
     Operation::CheckMemoryAccess,
@@ -259,6 +260,9 @@ impl World {
                 let ids = self.some_memories(choices);
                 let mut body = self.new_labels(choices);
                 body["memoryIds"] = ids;
+                if choices.once_in(4) {
+                    body["dryRun"] = json!(true);
+                }
                 body
             }
             Operation::UpdateMemory => {

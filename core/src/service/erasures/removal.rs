@@ -37,8 +37,8 @@ const _: () = assert!(STEP_MUTATIONS_MAX <= COMMIT_MUTATIONS_MAX);
 /// Maximum number of mutations that the removal of a memory takes.
 ///
 /// An upper bound: its records, its source key and the mark of that key, its marks, the counters
-/// that count it, and one event.
-const MUTATIONS_PER_MEMORY: usize = 14;
+/// that count it and its label, and one event.
+const MUTATIONS_PER_MEMORY: usize = 16;
 /// Maximum number of mutations that a citation subscription of a removed recall takes.
 const MUTATIONS_PER_SUBSCRIPTION: usize = 8;
 /// Number of mutations for the audit log, the receipt and the progress.

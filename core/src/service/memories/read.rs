@@ -12,6 +12,7 @@ use crate::service::access::monitor::{
     Monitor, Subject, Use, Visibility, named_workspaces, slugs_read,
 };
 use crate::service::memories::derived::{self, Changes};
+use crate::service::memories::label_counts::count_labels;
 use crate::service::operation::idempotency::fingerprint;
 use crate::service::operation::{Authorized, Prefetch, Unauthenticated};
 use crate::service::page::{Listing, Page, PageRecord, PageRequest, PageScan};
@@ -72,6 +73,7 @@ impl FoundMemory {
         let before = Some(&self.labels);
         derived::file(transaction, org, self.id, before, None);
         Changes::of(before, None, false).count(transaction, (org, workspace), at);
+        count_labels(transaction, org, (before, None), 1);
     }
 
     /// Returns the memory for a decision about it.

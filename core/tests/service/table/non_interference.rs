@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::callers::Caller;
 use super::requests::Call;
 use crate::make::{
-    ADMIN, MEMBER, VIEWER, new_chat, new_mcp_key, new_member, new_memory, new_recall,
+    ADMIN, MEMBER, VIEWER, new_chat, new_mcp_key, new_member, new_memory, new_recall, review,
 };
 use crate::world::World;
 use knowledge_testing::requests::with;
@@ -150,7 +150,9 @@ impl Site {
         let batch = [new("hidden/1"), new("hidden/2")];
         let stored = world.ingest(workspace, world.source, &batch).await.unwrap();
         let hidden = [stored[0], stored[1]];
-        world.approve(&hidden).await;
+        let approved = review(ReviewStatus::Approved);
+        let approved = world.bulk(&olga, &hidden, approved).await.unwrap();
+        assert_eq!(approved.summary.succeeded, 2);
         if is_second {
             let update = MemoryUpdate::builder()
                 .change(
@@ -160,7 +162,8 @@ impl Site {
                         .build(),
                 )
                 .build();
-            world.update_memory(hidden[0], &update, None).await.unwrap();
+            let updated = world.by(&olga).update_memory(hidden[0], &update, None);
+            updated.await.unwrap();
             // The author of these is the owner, so that only reviewers know them.
             if !kind.reviews() {
                 world.memories(3).await;

@@ -283,6 +283,7 @@ fn body(world: &World, records: &Records, operation: Operation) -> Value {
             json!({ "name": "Letters" })
         }
         Operation::ListMemories
+        | Operation::ListLabels
         | Operation::DeleteMemory
         | Operation::GetMemory
         | Operation::ListWorkspaces

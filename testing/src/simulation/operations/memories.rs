@@ -171,7 +171,7 @@ impl Request for CreateMemory {
         let org = model.org_mut(who.org);
         org.last_ingest.insert(place, at.now);
         let change = (AuditAction::MemoryCreate, EventType::ChunkCreated);
-        org.leave(&who, change, id, (None, Some(&added.labels)), at.now);
+        org.leave(&who, change, id, (None, Some(&added.labels)), false, at.now);
         let sight = org
             .rules(&who)
             .sight(id, &added.labels)
@@ -321,6 +321,7 @@ impl Request for UpdateMemory {
             return Ok(model.tagged(&shown, at));
         }
         if after.content != before.content {
+            after.content.updated_by = who.member;
             after.content.updated_at = at.now;
         }
         let org = model.org_mut(who.org);
@@ -330,7 +331,8 @@ impl Request for UpdateMemory {
         org.note_activity(changed, is_edited, at.now);
         let change = (AuditAction::MemoryUpdate, EventType::MemoryUpdated);
         let labels = (Some(&before.labels), Some(&after.labels));
-        org.leave(&who, change, self.memory, labels, at.now);
+        let is_own = org.reviews_own(&who, self.memory, &self.update.change);
+        org.leave(&who, change, self.memory, labels, is_own, at.now);
         let sight = org
             .rules(&who)
             .sight(self.memory, &after.labels)
@@ -349,7 +351,14 @@ impl Request for DeleteMemory {
         org.memories.remove(&self.memory);
         org.names.retain(|_, id| *id != self.memory);
         let change = (AuditAction::MemoryDelete, EventType::ChunkDeleted);
-        org.leave(&who, change, self.memory, (Some(&before), None), at.now);
+        org.leave(
+            &who,
+            change,
+            self.memory,
+            (Some(&before), None),
+            false,
+            at.now,
+        );
         Ok(Response::done())
     }
 

@@ -27,6 +27,7 @@ use crate::request::{Checks, Path, Problems};
 use crate::service::access::monitor::slugs_read;
 use crate::service::access::principal::Principal;
 use crate::service::memories::derived::{self, Changes};
+use crate::service::memories::label_counts::count_labels;
 use crate::service::memories::sources::{require_open_source, source_keys};
 use crate::service::operation::Prefetch;
 use crate::service::{Caller, Memories};
@@ -359,6 +360,7 @@ impl IngestContext<'_> {
             source_key: memory.source_key.clone(),
             created_by: self.caller.member_id(),
             created_at: at,
+            updated_by: self.caller.member_id(),
             updated_at: at,
         };
         transaction.create(keys::memory(org, id), &labels);
@@ -369,6 +371,7 @@ impl IngestContext<'_> {
         }
         derived::file(transaction, org, id, None, Some(&labels));
         Changes::of(None, Some(&labels), false).count(transaction, (org, workspace), at);
+        count_labels(transaction, org, (None, Some(&labels)), 1);
         Added {
             id,
             labels,

@@ -24,6 +24,11 @@ pub(super) fn memory(
     let is_pending = labels.review == ReviewStatus::Pending;
     verifier.count(keys::memory_count(org, workspace), 1);
     verifier.count(keys::pending_count(org, workspace), i64::from(is_pending));
+    let label = labels.audience.to_string();
+    verifier.count(keys::label_count(org, workspace, &label), 1);
+    let is_approved = labels.review == ReviewStatus::Approved;
+    let approved = keys::approved_label_count(org, workspace, &label);
+    verifier.count(approved, i64::from(is_approved));
     Ok(vec![
         Expectation::Exists(keys::workspace(org, workspace)),
         Expectation::Exists(keys::source(org, labels.source_id)),
