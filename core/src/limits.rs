@@ -371,7 +371,7 @@ impl Limits {
 /// Maximum of [`Limits::bulk_memories_max`].
 ///
 /// A bulk update of that size fits into one commit, however many workspaces it reaches.
-pub const BULK_MEMORIES_CEILING: usize = 1_300;
+pub const BULK_MEMORIES_CEILING: usize = 1_100;
 /// Maximum of [`Limits::subscriptions_per_recall_max`].
 ///
 /// A recall of [`RECALL_MEMORIES_MAX`] memories with that many is deleted in one commit.

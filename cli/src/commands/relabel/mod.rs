@@ -91,7 +91,7 @@ pub(super) struct Args {
         long,
         value_name = "N",
         default_value_t = 1_000,
-        value_parser = clap::value_parser!(u64).range(1..=1_300)
+        value_parser = clap::value_parser!(u64).range(1..=1_100)
     )]
     batch: u64,
 
