@@ -159,7 +159,7 @@ async fn access_check_takes_source_keys() {
     };
     let batch = ["a", "b", "c"].map(memory);
     let ingested = world.ingest_memories(world.source, &batch).await.unwrap();
-    let ids: Vec<MemoryId> = ingested.iter().map(|memory| memory.id).collect();
+    let ids: Vec<MemoryId> = ingested.iter().filter_map(|memory| memory.id).collect();
     world.approve(&ids).await;
     world
         .change(&ids[1..2], sensitivity(SensitivityLabel::Restricted))

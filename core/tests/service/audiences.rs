@@ -147,7 +147,7 @@ async fn impact_knows_authors() {
         .by(&author)
         .ingest_memories(world.source, &[new])
         .await;
-    let memory = added.unwrap()[0].id;
+    let memory = added.unwrap()[0].id.unwrap();
     let viewer = world.member(VIEWER).await;
     assert!(
         world

@@ -237,7 +237,7 @@ async fn recall_cites_memories_by_their_source_keys() {
     };
     let batch = ["a", "b", "c"].map(memory);
     let ingested = world.ingest_memories(world.source, &batch).await.unwrap();
-    let ids: Vec<MemoryId> = ingested.iter().map(|memory| memory.id).collect();
+    let ids: Vec<MemoryId> = ingested.iter().filter_map(|memory| memory.id).collect();
     world.approve(&ids[..2]).await;
     let recall = |ids: &[MemoryId], names: &[&str]| {
         let key = |name: &&str| {

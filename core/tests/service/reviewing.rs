@@ -33,7 +33,7 @@ async fn refused(world: &World, by: &Caller, id: MemoryId, change: MemoryChange)
 async fn added(world: &World, by: &Caller, title: &str) -> MemoryId {
     let batch = [new_memory(title)];
     let ingested = world.by(by).ingest_memories(world.source, &batch).await;
-    ingested.unwrap()[0].id
+    ingested.unwrap()[0].id.unwrap()
 }
 
 /// Adds a service account that may update, read and review.
