@@ -1,5 +1,6 @@
 //! Workspaces, their dashboards, and sources.
 
+use proptest::option::weighted;
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -9,9 +10,14 @@ use crate::requests::new_access;
 use crate::simulation::call::{Listing, Request};
 use crate::simulation::world::OrgState;
 use crate::strategies::{actor, governor, new_source};
+use knowledge_core::ProblemCode;
 use knowledge_core::access::CredentialKind;
-use knowledge_core::model::{Quota, Source, SourceId, Workspace, WorkspaceAccess, WorkspaceId};
-use knowledge_core::service::{AuditAction, NewSource, NewWorkspaceAccess, PageRequest};
+use knowledge_core::model::{
+    Activity, Quota, Source, SourceId, Workspace, WorkspaceAccess, WorkspaceId,
+};
+use knowledge_core::service::{
+    ActivityDays, AuditAction, NewSource, NewWorkspaceAccess, PageRequest,
+};
 use knowledge_core::store::Direction;
 
 requests! {
@@ -19,6 +25,7 @@ requests! {
     GetWorkspace by workspaces.get { workspace: WorkspaceId }
     SetWorkspaceAccess by workspaces.set_access { workspace: WorkspaceId, new: NewWorkspaceAccess }
     GetDashboardSummary by workspaces.get_dashboard_summary tagged { workspace: WorkspaceId }
+    GetActivity by workspaces.get_activity { workspace: WorkspaceId, days: ActivityDays }
     CreateSource by sources.create { new: NewSource }
     ListSources by sources.list { page: PageRequest }
     GetSource by sources.get { source: SourceId }
@@ -32,12 +39,19 @@ fn access() -> impl Strategy<Value = NewWorkspaceAccess> {
     access.prop_map(new_access)
 }
 
+/// Numbers of days, a few of them out of range.
+fn days() -> impl Strategy<Value = ActivityDays> {
+    let days = prop_oneof![8 => 1_u64..9, 1 => Just(0), 1 => Just(401)];
+    weighted(0.8, days).prop_map(|days| ActivityDays::builder().maybe_days(days).build())
+}
+
 pub(super) fn strategies() -> Vec<Weighted> {
     vec![
         of(2, list(actor(), ListWorkspaces::new)),
         of(1, in_workspace(actor(), GetWorkspace::new)),
         of(2, create_in(governor(), access(), SetWorkspaceAccess::new)),
         of(7, in_workspace(actor(), GetDashboardSummary::new)),
+        of(2, create_in(actor(), days(), GetActivity::new)),
         of(
             2,
             by_bearer(actor(), new_source(), |_, by, new| {
@@ -114,6 +128,27 @@ impl Request for GetDashboardSummary {
         let workspace = &org.workspaces[&self.workspace];
         let summary = org.summary(who.member, workspace, mcp_keys, at.now);
         Ok(model.loosely_tagged(&summary, at, 'W'))
+    }
+}
+
+impl Request for GetActivity {
+    /// Removes what the model does not know: when an erasure or a retention takes its steps.
+    fn trim(&self, response: &mut Response) {
+        let days = response.body["days"].as_array_mut();
+        for day in days.into_iter().flatten() {
+            (day["deleted"], day["backlog_change"]) = (json!(0), json!(0));
+        }
+    }
+
+    fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
+        let mut errors = RequestErrors::default();
+        let days = self.days.days.unwrap_or(28);
+        let is_wrong = !(1..=400).contains(&days);
+        errors.when(is_wrong, "days", ProblemCode::InvalidValue);
+        let who = errors.then(model.authorize_in(self.asked(), self.workspace, at.now))?;
+        let org = model.org(who.org);
+        let days = org.activity_of(self.workspace, days, at.now);
+        Ok(Response::of(&Activity { days }))
     }
 }
 
