@@ -458,7 +458,7 @@ impl KnowledgeService {
         };
         let range = keys::all_created_with(org, credential);
         Listing::new("created_with", &credential, range, Direction::Forward)
-            .page_of(&mut self.reading(), page, show)
+            .page_of(&mut self.reading(), page, self.env(), show)
             .await
     }
 }
