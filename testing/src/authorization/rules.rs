@@ -82,8 +82,8 @@ impl Access<'_> {
         has_role || self.caller.role == "owner" || !self.directory.private.contains(workspace)
     }
 
-    /// Returns true if the credential works in a workspace of the organisation, which exists for the
-    /// caller.
+    /// Returns true if the credential works in a workspace of the organisation, which exists for
+    /// the caller.
     #[must_use]
     pub fn works_in(&self, workspace: &str) -> bool {
         let admitted = &self.caller.scope.workspaces;

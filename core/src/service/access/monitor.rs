@@ -201,8 +201,8 @@ impl Monitor {
 
     /// Finds who wrote these memories, of those that the caller may review.
     ///
-    /// If it is `checked`, the commit checks that nobody has changed the text meanwhile: the decision
-    /// is about the text that was there.
+    /// If it is `checked`, the commit checks that nobody has changed the text meanwhile: the
+    /// decision is about the text that was there.
     ///
     /// # Errors
     /// Those of the store.
