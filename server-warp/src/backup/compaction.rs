@@ -14,7 +14,7 @@ use knowledge_core::store::{Direction, KeyRange, Store, StoreExt};
 use knowledge_storage_embedded::{DirectoryLock, remove_directory};
 
 use super::switch::{SwapPaths, SwitchError};
-use super::{BackupError, compare, copy_store};
+use super::{BackupError, CopyPhase, copy_store};
 use crate::data::{DataConfig, DataError, open_store};
 
 /// Entries per read while sizes are summed.
@@ -211,17 +211,17 @@ async fn copy(
     };
     let new = open()?;
     let store: Arc<dyn Store> = new.clone();
-    let copied = copy_store(old, &store, None, |entries| {
-        watcher.progress(Phase::Copying, entries, total);
-        watcher.step(Step::HalfCopied)
+    let copied = copy_store(old, &store, None, |phase, entries| match phase {
+        CopyPhase::Writing => {
+            watcher.progress(Phase::Copying, entries, total);
+            watcher.step(Step::HalfCopied)
+        }
+        CopyPhase::Comparing => {
+            watcher.progress(Phase::Comparing, entries, total);
+            Ok(())
+        }
     });
-    let summary = copied.await?;
-    let of = summary.entries;
-    compare(&store, &summary, |entries| {
-        watcher.progress(Phase::Comparing, entries, of);
-    })
-    .await?;
-    Ok(summary)
+    copied.await
 }
 
 /// Returns the space that the files of a directory take on the disk.

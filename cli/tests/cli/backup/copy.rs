@@ -242,7 +242,7 @@ async fn complete_copy_is_compared_when_copied_again() {
     let scratch = complete().await;
     copy(&scratch, ("sled", "data"), ("fjall", "new")).ok();
     fs::remove_file(scratch.path("new.key")).unwrap();
-    // The state of an interruption between the last entry and the comparison.
+    // The state of an interruption between the last entry and the key.
     copy(&scratch, ("sled", "data"), ("fjall", "new")).ok();
     assert!(scratch.path("new.key").exists());
     let store = DataConfig::at(scratch.path("new")).open_store().unwrap();
