@@ -6,6 +6,7 @@ pub mod compaction;
 mod copying;
 mod dump_file;
 mod lines;
+mod mount_points;
 #[cfg(unix)]
 mod operation;
 pub mod switch;
