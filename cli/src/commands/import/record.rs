@@ -10,6 +10,8 @@ use knowledge_server::explain::explain;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
+use crate::terminal::plain;
+
 /// A memory of the input, and its key at the source.
 #[derive(Debug)]
 pub(super) struct Record {
@@ -76,9 +78,10 @@ impl Problem {
     }
 
     pub(super) fn with(reason: impl Into<String>, detail: impl Into<String>) -> Self {
+        // They quote the input, such as the names of fields.
         Self {
-            reason: reason.into(),
-            detail: detail.into(),
+            reason: plain(&reason.into()).into_owned(),
+            detail: plain(&detail.into()).into_owned(),
         }
     }
 
