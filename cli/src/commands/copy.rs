@@ -8,7 +8,7 @@ use knowledge_server::sealing;
 use knowledge_server::store_address::StoreAddress;
 use serde::Serialize;
 
-use super::args::{OutputFormat, WithOutput};
+use super::args::{OutputFormat, StoreParser, WithOutput};
 use super::failure::Failure;
 use super::restore::CopyProgress;
 use super::settings::FileArgs;
@@ -27,11 +27,11 @@ use crate::progress::{Progress, counted};
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Source: sled:DIR, fjall:DIR or postgres://USER@HOST/DATABASE
-    #[arg(long, value_name = "STORE")]
+    #[arg(long, value_name = "STORE", value_parser = StoreParser)]
     from: StoreAddress,
 
     /// Target, new or empty: sled:DIR, fjall:DIR or postgres://USER@HOST/DATABASE
-    #[arg(long, value_name = "STORE")]
+    #[arg(long, value_name = "STORE", value_parser = StoreParser)]
     to: StoreAddress,
 
     #[command(flatten)]

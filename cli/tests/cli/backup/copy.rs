@@ -237,6 +237,21 @@ async fn damaged_source_is_not_copied() {
     assert!(!scratch.path("dump.jsonl").exists());
 }
 
+/// A mistyped address may have a password.
+#[test]
+fn copy_does_not_quote_an_invalid_address() {
+    let address = "pgsql://app:hunter2@db/knowledge";
+    for args in [
+        ["copy", "--from", address, "--to", "sled:new"],
+        ["copy", "--from", "sled:data", "--to", address],
+        ["demo", "--store", address, "--memories", "10"],
+    ] {
+        let refused = knowledge(&args).refused();
+        refused.assert_has("must be sled:DIR, fjall:DIR, postgres://USER@HOST/DATABASE");
+        refused.assert_lacks("hunter2");
+    }
+}
+
 #[tokio::test]
 async fn complete_copy_is_compared_when_copied_again() {
     let scratch = complete().await;
