@@ -1,7 +1,7 @@
 //! `knowledge copy`: the contents of one store into another, of any engine.
 
 use knowledge_core::dump::{RestoreError, Summary};
-use knowledge_server::backup::{BackupError, CopyPhase, copy_store, is_copy, summarize};
+use knowledge_server::backup::{BackupError, copy_store, is_copy, summarize};
 use knowledge_server::data::{DataConfig, StableView};
 use knowledge_server::private_file;
 use knowledge_server::sealing;
@@ -90,7 +90,7 @@ async fn copy(source: &DataConfig, target: &DataConfig) -> Result<Summary, Failu
     match copied {
         Ok(copied) if copied == expected => {}
         Ok(_) => return Err(Failure::new("the source changed while it was copied")),
-        // The copy may have been complete when it was interrupted: only the comparison is left.
+        // The copy may have been complete when it was interrupted before the key was copied.
         Err(BackupError::Restore(error @ RestoreError::NotEmpty)) => {
             return if is_copy(&target, &expected).await? {
                 Ok(expected)

@@ -192,7 +192,7 @@ fn header_of(meta: Option<&Bytes>) -> Header {
         sealing_key: Option<String>,
     }
 
-    // An unreadable record is dumped unchanged: a dump must not depend on the contents of the store.
+    // An unreadable record is dumped unchanged: a dump must not depend on what the store contains.
     match meta.and_then(|meta| read_json::<Meta>(meta).ok()) {
         Some(meta) => Header::new(Some(meta.schema), meta.sealing_key),
         None => Header::new(None, None),

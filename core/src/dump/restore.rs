@@ -279,7 +279,7 @@ impl Restore {
     /// Writes what is left, and then compares the next part of the store with the dump. Returns
     /// `false` once everything was compared.
     ///
-    /// [`Restore::finish`] compares what is left; a caller that shows the progress calls this before.
+    /// [`Restore::finish`] compares what is left. A caller that shows the progress calls this.
     ///
     /// # Errors
     /// [`RestoreError::Dump`] if the last line has not been read; [`RestoreError::Differs`];
