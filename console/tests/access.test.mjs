@@ -46,7 +46,7 @@ test("navigation offers only what the caller may read", async () => {
     "Roles",
     "Account",
   ]);
-  assert.equal(await viewer.page.locator(".tile").count(), 1);
+  assert.equal(await viewer.page.locator(".tile").count(), 5);
   await viewer.close();
 });
 

@@ -60,6 +60,11 @@ export class Operations {
     return this.#client.send("GET", path`/v1/workspaces/${workspace}/dashboard-summary`);
   }
 
+  /** @returns {Answer<"getActivity">} */
+  getActivity(/** @type {string} */ workspace, /** @type {Query} */ query) {
+    return this.#client.send("GET", withQuery(path`/v1/workspaces/${workspace}/activity`, query));
+  }
+
   /** @returns {Answer<"listAuditEntries">} */
   listAuditEntries(/** @type {Query} */ query) {
     return this.#client.send("GET", withQuery("/v1/audit-log", query));
@@ -68,6 +73,11 @@ export class Operations {
   /** @returns {Answer<"listMemories">} */
   listMemories(/** @type {string} */ workspace, /** @type {Query} */ query) {
     return this.#client.send("GET", withQuery(path`/v1/workspaces/${workspace}/memories`, query));
+  }
+
+  /** @returns {Answer<"listLabels">} */
+  listLabels(/** @type {string} */ workspace) {
+    return this.#client.send("GET", path`/v1/workspaces/${workspace}/labels`);
   }
 
   /** @returns {Answer<"getMemory">} */

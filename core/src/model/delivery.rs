@@ -37,10 +37,22 @@ pub struct RecallSummary {
     pub workspace_id: WorkspaceId,
     /// Query that was answered.
     pub query: String,
+    /// Memories that the answer cites, those that exist for the caller and are approved.
+    pub memory_ids: Vec<MemoryId>,
     /// Member that registered the recall.
     pub created_by: MemberId,
     /// Time of registration.
     pub created_at: Timestamp,
+}
+
+/// Filter of a list of recalls.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, bon::Builder)]
+#[non_exhaustive]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
+pub struct CitationFilter {
+    /// Memory that the answers cite, as the items show it.
+    pub memory_id: Option<MemoryId>,
 }
 
 impl From<Recall> for RecallSummary {
@@ -49,6 +61,7 @@ impl From<Recall> for RecallSummary {
             id: recall.id,
             workspace_id: recall.workspace_id,
             query: recall.query,
+            memory_ids: recall.memory_ids,
             created_by: recall.created_by,
             created_at: recall.created_at,
         }

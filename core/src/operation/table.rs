@@ -63,7 +63,8 @@ macro_rules! operations {
         /// At least one attribute has to be set. The status is `200` whenever the request was
         /// processed: a memory that cannot be changed does not fail the others, its item has an
         /// `error` instead of the `memory`. Within 24 hours the same `Idempotency-Key` with the
-        /// same body returns the stored result; with a different body it is rejected.
+        /// same body returns the stored result; with a different body it is rejected. With `dryRun`,
+        /// nothing changes, the response has the `impact`, and the key is not used up.
         BulkUpdateMemories: PATCH "/v1/memories/bulk", 200, [400, 409, 422],
             {
                 requires [
@@ -72,6 +73,8 @@ macro_rules! operations {
                         the caller, or to make another member its audience",
                     EachMemory MemoryReview "to set the review status",
                     EachMemory MemoryDeclassify "to lower the sensitivity",
+                    EachMemory MemoryRead "to approve or reject, with what reading the memory \
+                        requires",
                 ],
                 audits [MemoryBulkUpdate],
             },
@@ -108,6 +111,20 @@ macro_rules! operations {
             },
             memories.create(id: WorkspaceId, body: CreateMemory) -> WithEtag<MemoryDetails>,
             links [GetMemory, UpdateMemory, DeleteMemory];
+        /// Lists the audience labels of a workspace.
+        ///
+        /// The labels in use with their numbers of memories, and labels that cover somebody even if
+        /// no memory has them. A caller without `memory:share` gets the labels that cover it.
+        /// `has_members` is false for a label that covers nobody.
+        ListLabels: GET "/v1/workspaces/{id}/labels", 200, [404],
+            {
+                requires [
+                    Workspace MemoryRead "for labels that cover the caller",
+                    Workspace MemoryShare "for every label in use",
+                ],
+                reads 5, identifies [Workspace],
+            },
+            memories.labels(id: WorkspaceId) -> WorkspaceLabels;
         /// Ingests a batch of memories from a source.
         ///
         /// A batch is ingested completely or not at all. A known `source_key` updates that memory,
@@ -134,8 +151,8 @@ macro_rules! operations {
                         the caller, or to make another member its audience",
                     Workspace MemoryReview "to set the review status",
                     Workspace MemoryDeclassify "to lower the sensitivity",
-                    Workspace MemoryRead "to set the title or content, with what reading the \
-                        memory requires",
+                    Workspace MemoryRead "to set the title or content, or to approve or reject, \
+                        with what reading the memory requires",
                 ],
                 audits [MemoryUpdate, MemoryRead],
             },
@@ -152,8 +169,9 @@ macro_rules! operations {
         ///
         /// For callers that search an index of their own: show only what is `readable` here. Items
         /// are in the order of the request. A memory that the caller may not know of looks like one
-        /// that does not exist. With `includeContent`, items carry the title and the text of
-        /// readable memories, up to 4 MiB of text; the others of them have `contentOmitted`: ask
+        /// that does not exist. `sourceKeys` asks by the keys at the sources; such an item is null
+        /// unless the memory is readable. With `includeContent`, items carry the title and the text
+        /// of readable memories, up to 4 MiB of text; the others of them have `contentOmitted`: ask
         /// for these again.
         CheckMemoryAccess: POST "/v1/memories/access-check", 200, [400],
             {
@@ -230,6 +248,13 @@ macro_rules! operations {
         GetDashboardSummary: GET "/v1/workspaces/{id}/dashboard-summary", 200, [404],
             { requires [Workspace DashboardRead], errors in Headers },
             get_dashboard_summary(id: WorkspaceId) -> RevalidatedDashboard, by handler;
+        /// Counts what happened to a workspace's memories on its last days.
+        ///
+        /// Days are those of UTC, the oldest first, the last one today. The numbers count every
+        /// memory, whoever may know of it.
+        GetActivity: GET "/v1/workspaces/{id}/activity", 200, [400, 404],
+            { requires [Workspace DashboardRead] },
+            workspaces.get_activity(id: WorkspaceId, days: ActivityDays) -> Activity;
     }
     "Connectors" (Bearer, identifies [Workspace, Connector]) {
         /// Creates a connector.
@@ -513,13 +538,19 @@ macro_rules! operations {
                 replays GetRecall, identifies [Workspace],
             },
             recalls.create(id: WorkspaceId, body: NewRecall) -> Recall,
+            example {
+                "query": "Who is on call?",
+                "memory_ids": ["01890a5d-ac96-774b-bcce-b302099a8057"],
+            },
             links [GetRecall, ListCitationSubscriptions { recall_id: "$response.body#/id" }];
         /// Lists the recalls of a workspace.
         ///
         /// Newest first, without the memories that they cite.
         ListRecalls: GET "/v1/workspaces/{id}/recalls", 200, [400, 404],
             { requires [Workspace MemoryRead], reads 4, identifies [Workspace] },
-            recalls.list(id: WorkspaceId, page: PageRequest) -> Page<RecallSummary>;
+            recalls.list(
+                id: WorkspaceId, filter: CitationFilter, page: PageRequest
+            ) -> Page<RecallSummary>;
         /// Reads a recall with the memories that it cites.
         GetRecall: GET "/v1/recalls/{id}", 200, [404],
             { requires [Workspace MemoryRead] },

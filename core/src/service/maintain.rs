@@ -142,6 +142,10 @@ impl KnowledgeService {
                 let (purged, has_more) = self.purge_audit(&entry.key, org, now).await?;
                 report.audit_pages_purged += purged;
                 report.has_more |= has_more;
+                if !has_more {
+                    self.purge_activity(org, now).await?;
+                    self.purge_unused_labels(org).await?;
+                }
                 return Ok(());
             }
             ScheduledTask::Event { org, event } => {

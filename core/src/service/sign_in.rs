@@ -287,7 +287,7 @@ impl Sessions<'_> {
         };
         let range = keys::credential_ids(org);
         Listing::new("own_credentials", &member, range, Direction::Forward)
-            .page_of(&mut self.service.reading(), page, show)
+            .page_of(&mut self.service.reading(), page, self.service.env(), show)
             .await
     }
 

@@ -18,7 +18,8 @@ use crate::memory;
 use crate::planted::planted;
 
 /// Families whose entries may be missing, since nothing has to refer to them.
-const OPTIONAL: [&str; 12] = [
+const OPTIONAL: [&str; 14] = [
+    "activity",
     "audit_bytes",
     "chat_message",
     "credential_use",

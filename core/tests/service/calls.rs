@@ -5,17 +5,17 @@ use std::time::Duration;
 use knowledge_core::Error;
 use knowledge_core::access::Secret;
 use knowledge_core::model::{
-    AccessCheck, AccessCheckResult, AuditLogId, BulkResult, BulkUpdate, ChatId,
-    CitationSubscription, ConnectorId, CredentialId, CustomRole, CustomRoleUpdate,
+    AccessCheck, AccessCheckResult, Activity, AuditLogId, BulkResult, BulkUpdate, ChatId,
+    CitationFilter, CitationSubscription, ConnectorId, CredentialId, CustomRole, CustomRoleUpdate,
     DashboardSummary, Delivery, DeliveryId, DeliveryStatus, Erasure, ErasureId, ErasurePreview,
     InboundWebhook, InboundWebhookId, InboundWebhookUpdate, McpKeySummary, Member, MemberId,
     MemoryDetails, MemoryFilter, MemoryId, MemorySummary, MemoryUpdate, NewCitationSubscription,
     NewCustomRole, NewErasure, NewInboundWebhook, NewWebhook, Recall, RecallId, RecallSummary,
     RoleId, Source, SourceId, SubscriptionId, Webhook, WebhookId, WebhookUpdate, Workspace,
-    WorkspaceId,
+    WorkspaceId, WorkspaceLabels,
 };
 use knowledge_core::service::{
-    AuditEntry, AuditFilter, Caller, Chat, ChatMessage, ClientInfo, ConnectorDetails,
+    ActivityDays, AuditEntry, AuditFilter, Caller, Chat, ChatMessage, ClientInfo, ConnectorDetails,
     ConnectorUpdate, CreateMemory, DeleteRole, Endpoint, ErasureResult, IdempotencyKey, IfMatch,
     IngestBatch, IngestedMemory, Issued, IssuedMcpKey, KnowledgeService, MemberAssignment,
     MemberDetails, MemberUpdate, NewChat, NewConnector, NewMcpKey, NewMember, NewMemory, NewRecall,
@@ -76,6 +76,7 @@ calls! {
     memories.ingest(workspace) => ingest_memories(source: SourceId, memories: &[NewMemory])
         -> Vec<IngestedMemory>;
     memories.ingest_batch(workspace) => ingest_batch(batch: &IngestBatch) -> Vec<IngestedMemory>;
+    memories.labels(workspace) => list_labels() -> WorkspaceLabels;
     memories.list(workspace) => list_memories(filter: &MemoryFilter, page: &PageRequest)
         -> Page<MemorySummary>;
     memories.update =>
@@ -87,7 +88,8 @@ calls! {
     recalls.create(workspace) => create_recall(new: &NewRecall) -> Recall;
     recalls.delete => delete_recall(recall: RecallId) -> ();
     recalls.get => get_recall(recall: RecallId) -> Recall;
-    recalls.list(workspace) => list_recalls(page: &PageRequest) -> Page<RecallSummary>;
+    recalls.list(workspace) => list_recalls(filter: &CitationFilter, page: &PageRequest)
+        -> Page<RecallSummary>;
     chats.create(workspace) => create_chat(new: &NewChat) -> Chat;
     chats.delete(workspace) => delete_chat(chat: ChatId) -> ();
     chats.get(workspace) => get_chat(chat: ChatId) -> Chat;
@@ -112,6 +114,7 @@ calls! {
     mcp_keys.rotate(workspace) => rotate_mcp_key(key: CredentialId, rotation: Option<Duration>)
         -> IssuedMcpKey;
     workspaces.get(workspace) => get_workspace() -> Workspace;
+    workspaces.get_activity(workspace) => get_activity(days: &ActivityDays) -> Activity;
     workspaces.get_dashboard_summary(workspace) => get_dashboard() -> WithEtag<DashboardSummary>;
     workspaces.get_retention(workspace) => get_retention() -> Retention;
     workspaces.list => list_workspaces(page: &PageRequest) -> Page<Workspace>;

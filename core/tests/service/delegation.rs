@@ -1,12 +1,12 @@
 //! Tests of what a credential creates: it depends on the credential, as that is now.
 
 use knowledge_core::access::{Action, TokenScope};
-use knowledge_core::model::MemberId;
+use knowledge_core::model::{MemberId, ReviewStatus};
 use knowledge_core::service::{AuditAction, Caller, Issued, MemberUpdate};
 
 use crate::audit::entry_of;
 use crate::inbound_sender::Sender;
-use crate::make::{ADMIN, HOUR, actions, code, new_mcp_key, new_memory, new_webhook};
+use crate::make::{ADMIN, HOUR, actions, code, new_mcp_key, new_memory, new_webhook, review};
 use crate::world::World;
 
 /// Issues a token of a member for these actions, for an hour.
@@ -104,8 +104,10 @@ async fn mcp_key_loses_team_that_its_member_left() {
     new.audience_tag = Some("team:legal".parse().unwrap());
     let workspace = world.workspace.id;
     let memory = world.ingest(workspace, world.source, &[new]).await.unwrap()[0];
-    world.approve(&[memory]).await;
     let (caller, new) = (world.trusted(admin), new_mcp_key("team:legal"));
+    let approved = review(ReviewStatus::Approved);
+    let approved = world.bulk(&caller, &[memory], approved).await.unwrap();
+    assert_eq!(approved.summary.succeeded, 1);
     let key = world.by(&caller).create_mcp_key(&new);
     let key = Caller::from(key.await.unwrap().secret.unwrap());
     world.by(&key).get_memory(memory).await.unwrap();

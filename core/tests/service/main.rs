@@ -2,10 +2,12 @@
 
 mod access_check;
 mod access_tokens;
+mod activity;
 mod addresses;
 mod admin;
 mod admin_deliveries;
 mod admin_memories;
+mod audiences;
 mod audit;
 mod audit_log;
 mod audit_origin;
@@ -96,6 +98,7 @@ mod removal;
 mod removal_log;
 mod removal_traces;
 mod retention;
+mod reviewing;
 mod role_actions;
 mod role_deletion;
 mod role_redirects;

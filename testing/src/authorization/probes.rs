@@ -93,6 +93,7 @@ const WITHOUT_LIST: [&str; 2] = ["setRetention", "createMcpKey"];
 /// caller holds.
 pub(super) const PROBES: &[Probe] = &[
     probe("listMemories", ""),
+    probe("listLabels", ""),
     probe(
         "createMemory",
         r#"{"sourceId":"$source","title":"T","content":"C"}"#,
@@ -113,6 +114,7 @@ pub(super) const PROBES: &[Probe] = &[
     probe("listSources", ""),
     probe("getSource", ""),
     probe("getDashboardSummary", ""),
+    probe("getActivity", ""),
     probe(
         "createConnector",
         r#"{"kind":"k","account_label":"l","scope":"personal","sync_interval_seconds":3600}"#,

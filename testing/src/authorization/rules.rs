@@ -216,7 +216,8 @@ impl Access<'_> {
             "to lower the sensitivity",
             "to set the review status",
         ];
-        permitted(self.holds_for(memory, change, "bulkUpdateMemories", conditions))
+        let may_decide = self.may_decide(memory, change);
+        permitted(may_decide && self.holds_for(memory, change, "bulkUpdateMemories", conditions))
     }
 
     fn update(&self, memory: &Labels, change: &Change) -> Verdict {
@@ -228,7 +229,21 @@ impl Access<'_> {
             "to set the review status",
         ];
         let reads = !change.rewrites || self.can_read(memory);
-        permitted(reads && self.holds_for(memory, change, "updateMemory", conditions))
+        permitted(
+            reads
+                && self.may_decide(memory, change)
+                && self.holds_for(memory, change, "updateMemory", conditions),
+        )
+    }
+
+    /// Returns true unless the change approves or rejects a memory that the caller may not read, or
+    /// a program so decides about what it wrote or writes itself.
+    fn may_decide(&self, memory: &Labels, change: &Change) -> bool {
+        let decides = matches!(change.review.as_deref(), Some("approved" | "rejected"));
+        let is_program = self.caller.is_service_account || self.has_list();
+        let writers = [&memory.author, &memory.editor];
+        let is_own = change.rewrites || writers.contains(&&self.caller.handle);
+        !decides || (self.can_read(memory) && !(is_program && is_own))
     }
 
     /// Returns true if the caller holds what a change requires under each of four conditions.

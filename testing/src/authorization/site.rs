@@ -326,6 +326,8 @@ impl Site {
 }
 
 /// Ingests memories with these labels, each by its author, and reviews them.
+///
+/// They get their audiences with the review, because the owner reviews what it may read.
 async fn ingest_all(
     seed: &Seed,
     authors: [(&str, &service::Caller); 2],
@@ -340,7 +342,12 @@ async fn ingest_all(
             let here = |labels: &&Labels| labels.workspace == *slug && labels.author == author;
             let wanted: Vec<&Labels> = all.iter().filter(here).collect();
             for labels in wanted.chunks(100) {
-                let new: Vec<_> = labels.iter().map(|labels| memory(labels)).collect();
+                let new = labels.iter().map(|labels| {
+                    with(memory(labels), |new| {
+                        new.audience_tag = Some("org:acme".parse().expect("a label"));
+                    })
+                });
+                let new: Vec<_> = new.collect();
                 let ingested = service
                     .memories()
                     .ingest(credential, *workspace, source, &new)
@@ -350,13 +357,19 @@ async fn ingest_all(
             }
         }
     }
-    for status in REVIEWS {
-        let reviewed = memories.iter();
-        let reviewed = reviewed.filter(|(_, labels)| labels.review == status);
-        let reviewed: Vec<_> = reviewed.map(|(id, _)| *id).collect();
-        if !reviewed.is_empty() {
-            let change = review(status.parse().expect("a status"));
-            seed.bulk_update(status, &reviewed, change).await?;
+    for (status, audience) in REVIEWS
+        .into_iter()
+        .flat_map(|status| AUDIENCES.map(|audience| (status, audience)))
+    {
+        let is_alike = |labels: &Labels| labels.review == status && labels.audience == audience;
+        let alike = memories.iter().filter(|(_, labels)| is_alike(labels));
+        let alike: Vec<_> = alike.map(|(id, _)| *id).collect();
+        if !alike.is_empty() {
+            let change = with(review(status.parse().expect("a status")), |change| {
+                change.audience_tag = Some(audience.parse().expect("a label"));
+            });
+            let key = format!("{status}-{audience}");
+            seed.bulk_update(&key, &alike, change).await?;
         }
     }
     Ok(memories)

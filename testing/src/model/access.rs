@@ -15,7 +15,7 @@ use knowledge_core::access::{
 };
 use knowledge_core::api::Operation;
 use knowledge_core::model::{
-    AudienceLabel, AudienceScope, CredentialId, CustomRole, InboundWebhookId, MemberId,
+    AudienceLabel, AudienceScope, CredentialId, CustomRole, InboundWebhookId, MemberId, MemberKind,
     MemoryChange, MemoryId, MemoryLabels, OrgId, Timestamp, WorkspaceId,
 };
 
@@ -131,6 +131,7 @@ impl Org {
         let workspace_roles = held.collect();
         let caller = authorization::Caller {
             handle: member.handle.clone(),
+            is_service_account: member.kind == MemberKind::ServiceAccount,
             teams: member.teams.iter().cloned().collect(),
             role: name_of_role(member.role),
             workspace_roles,
@@ -225,18 +226,25 @@ impl Rules<'_> {
     fn labels_of(&self, id: MemoryId, labels: &MemoryLabels) -> Labels {
         let memory = self.org.memories.get(&id);
         let is_own = memory.is_some_and(|memory| memory.content.created_by == self.who.member);
-        let author = if is_own {
-            self.access.caller.handle.as_str()
-        } else {
-            ""
+        let is_edited = memory.is_some_and(|memory| memory.content.updated_by == self.who.member);
+        let handle = |is_theirs: bool| {
+            if is_theirs {
+                self.access.caller.handle.as_str()
+            } else {
+                ""
+            }
         };
-        Labels::new(
+        let known = Labels::new(
             &self.org.name_of(labels.workspace_id),
             &labels.audience.to_string(),
             labels.sensitivity.as_str(),
             labels.review.as_str(),
-            author,
-        )
+            handle(is_own),
+        );
+        Labels {
+            editor: handle(is_edited).to_owned(),
+            ..known
+        }
     }
 
     /// Returns true if a memory exists for the caller: if it may know that there is such a memory.

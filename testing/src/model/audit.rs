@@ -43,6 +43,8 @@ pub(crate) struct AuditFacts {
     pub(crate) kind: ResourceKind,
     pub(crate) resource: Uuid,
     pub(crate) outcome: &'static str,
+    /// True if the actor decided the review of a memory that it had added itself.
+    pub(crate) is_own: bool,
     pub(crate) before: Value,
     pub(crate) after: Value,
 }
@@ -89,6 +91,7 @@ impl AuditFacts {
             kind,
             resource,
             outcome: "ok",
+            is_own: false,
             before: json!(before),
             after: json!(after),
         }
@@ -117,6 +120,7 @@ impl AuditOperation {
             "resource": { "kind": entry.kind, "id": entry.resource },
             "outcome": entry.outcome,
             "reason": null,
+            "own": entry.is_own,
             "before": entry.before,
             "after": entry.after,
         })

@@ -11,11 +11,13 @@
 //! rules demand something else, a comment says so.
 
 mod access;
+mod activity;
 mod audit;
 mod compare;
 mod dashboard;
 mod deliveries;
 mod endpoints;
+mod labels;
 mod memories;
 mod pages;
 mod quotas;
@@ -50,11 +52,11 @@ pub(crate) use self::roles::{OWNER, updated_role};
 use knowledge_core::access::{CredentialRecord, RoleRef};
 use knowledge_core::limits::Limits;
 use knowledge_core::model::{
-    AudienceLabel, BulkResult, BulkUpdate, ChatId, ChatMessageId, CitationSubscription,
-    ConnectorId, ConnectorStatus, CredentialId, CustomRole, EndpointId, Erasure, ErasureId,
-    EventId, EventType, InboundWebhookId, McpClient, McpKeySummary, Member, MemberId,
-    MemoryContent, MemoryId, MemoryLabels, NewErasure, OrgId, Organization, Recall, RecallId,
-    RoleId, Source, SourceId, SubscriptionId, Timestamp, Webhook, WebhookId, Workspace,
+    ActivityDay, AudienceLabel, BulkResult, BulkUpdate, ChatId, ChatMessageId,
+    CitationSubscription, ConnectorId, ConnectorStatus, CredentialId, CustomRole, EndpointId,
+    Erasure, ErasureId, EventId, EventType, InboundWebhookId, McpClient, McpKeySummary, Member,
+    MemberId, MemoryContent, MemoryId, MemoryLabels, NewErasure, OrgId, Organization, Recall,
+    RecallId, RoleId, Source, SourceId, SubscriptionId, Timestamp, Webhook, WebhookId, Workspace,
     WorkspaceId,
 };
 use knowledge_core::service::{AuditAction, Chat, ChatMessage, IfMatch, Issued};
@@ -105,6 +107,8 @@ pub(crate) struct Org {
     /// Names that were erased, which an ingest leaves out.
     pub(crate) erased_names: BTreeSet<(WorkspaceId, SourceId, String)>,
     pub(crate) last_ingest: BTreeMap<WorkspaceId, Timestamp>,
+    /// Activity by workspace and number of the day, without deletions.
+    pub(crate) activity: BTreeMap<(WorkspaceId, i64), ActivityDay>,
     /// Replays by member and idempotency key.
     pub(crate) replays: BTreeMap<(MemberId, String), Replay>,
     /// Replays of erasures, with the end of their retention.
@@ -248,6 +252,7 @@ impl Org {
             names: BTreeMap::new(),
             erased_names: BTreeSet::new(),
             last_ingest: BTreeMap::new(),
+            activity: BTreeMap::new(),
             replays: BTreeMap::new(),
             erasure_replays: BTreeMap::new(),
             erasures: BTreeMap::new(),

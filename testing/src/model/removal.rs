@@ -54,6 +54,7 @@ impl Org {
         self.names.retain(|(workspace, ..), _| *workspace != id);
         self.erased_names.retain(|(workspace, ..)| *workspace != id);
         self.last_ingest.remove(&id);
+        self.activity.retain(|(workspace, _), _| *workspace != id);
         self.connectors
             .retain(|_, facts| facts.connector.workspace_id != id);
         let keys = self.mcp_keys.iter();

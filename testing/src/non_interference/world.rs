@@ -271,6 +271,7 @@ impl World {
             sensitivity: text("sensitivityLabel"),
             review: text("reviewStatus"),
             author: if is_own { super::kinds::PAT } else { "olga" }.to_owned(),
+            editor: String::new(),
         }))
     }
 

@@ -6,15 +6,15 @@ use serde_json::json;
 
 use crate::call::{ApiCall, IDEMPOTENCY_KEY};
 use knowledge_core::model::{
-    AccessCheck, AuditLogId, BulkUpdate, ChatId, ConnectorId, CredentialId, CustomRoleUpdate,
-    DeliveryId, DeliveryStatus, ErasureId, InboundWebhookId, InboundWebhookUpdate, MemberId,
-    MemoryFilter, MemoryId, MemoryUpdate, NewCitationSubscription, NewCustomRole, NewErasure,
-    NewInboundWebhook, NewWebhook, OrgId, RecallId, RoleId, SourceId, SubscriptionId, WebhookId,
-    WebhookUpdate, WorkspaceId,
+    AccessCheck, AuditLogId, BulkUpdate, ChatId, CitationFilter, ConnectorId, CredentialId,
+    CustomRoleUpdate, DeliveryId, DeliveryStatus, ErasureId, InboundWebhookId,
+    InboundWebhookUpdate, MemberId, MemoryFilter, MemoryId, MemoryUpdate, NewCitationSubscription,
+    NewCustomRole, NewErasure, NewInboundWebhook, NewWebhook, OrgId, RecallId, RoleId, SourceId,
+    SubscriptionId, WebhookId, WebhookUpdate, WorkspaceId,
 };
 use knowledge_core::service::{
-    AuditFilter, ConnectorUpdate, CreateMemory, DeleteRole, Endpoint, IdempotencyKey, IfMatch,
-    InboundBatch, IngestBatch, MemberUpdate, NewChat, NewConnector, NewMcpKey, NewMember,
+    ActivityDays, AuditFilter, ConnectorUpdate, CreateMemory, DeleteRole, Endpoint, IdempotencyKey,
+    IfMatch, InboundBatch, IngestBatch, MemberUpdate, NewChat, NewConnector, NewMcpKey, NewMember,
     NewRecall, NewRetention, NewSource, PageRequest, SyncOutcome, SyncReport,
 };
 
@@ -102,6 +102,10 @@ references! {
     String as str: |slug, call| call.add_parameter(slug), false;
     AuditFilter as AuditFilter: |filter, call| call.add_filter(filter);
     MemoryFilter as MemoryFilter: |filter, call| call.add_filter(filter);
+    CitationFilter as CitationFilter: |filter, call| call.add_filter(filter);
+    ActivityDays as ActivityDays: |days, call| {
+        days.days.iter().for_each(|days| call.add_query("days", days));
+    };
     IdempotencyKey as IdempotencyKey: |key, call| call.add_header(IDEMPOTENCY_KEY, key.as_str());
     PageRequest as PageRequest: |page, call| {
         page.limit.iter().for_each(|limit| call.add_query("limit", limit));

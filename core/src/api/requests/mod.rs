@@ -1,9 +1,11 @@
 //! Filters of lists, and bodies of requests whose fields are arguments of the service.
 
+mod activity;
 mod audit;
 mod citations;
 mod deliveries;
 mod memories;
+mod recalls;
 
 use std::time::Duration;
 

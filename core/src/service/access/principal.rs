@@ -8,7 +8,7 @@ use crate::access::{Action, ActionSet, BuiltInRole, RoleRef, TokenScope};
 use crate::error::{EntityKind, Error};
 use crate::keys;
 use crate::model::{
-    AudienceLabel, AudienceScope, CredentialId, Member, MemberId, MemoryLabels, OrgId,
+    AudienceLabel, AudienceScope, CredentialId, Member, MemberId, MemberKind, MemoryLabels, OrgId,
     Organization, SensitivityLabel, Timestamp, WorkspaceId,
 };
 use crate::service::access::roles::held_role;
@@ -95,6 +95,10 @@ pub enum Denial {
     Invisible,
     /// The audience of the memory does not cover the caller.
     OutsideAudience,
+    /// The caller decides the review of a memory whose audience does not cover it.
+    UnreadReview,
+    /// A program decides the review of what it added itself.
+    OwnReview,
 }
 
 impl From<Denial> for Error {
@@ -121,6 +125,12 @@ impl std::fmt::Display for Denial {
             Self::OutsideAudience => {
                 f.write_str("only the audience of a memory may change its content")
             }
+            Self::UnreadReview => {
+                f.write_str("only the audience of a memory may approve or reject it")
+            }
+            Self::OwnReview => f.write_str(
+                "a service account or an MCP key may not approve or reject what it added itself",
+            ),
         }
     }
 }
@@ -259,6 +269,12 @@ impl Principal {
     /// A credential with a list of audience labels does not: it knows nothing of the rest.
     pub(crate) fn erases(&self, held: ActionSet) -> bool {
         held.contains(Action::ErasureManage) && !self.has_audience_list()
+    }
+
+    /// Returns true if a program acts: a service account, or an assistant with a list of audience
+    /// labels, such as an MCP key.
+    pub(crate) fn is_program(&self) -> bool {
+        self.member.kind == MemberKind::ServiceAccount || self.has_audience_list()
     }
 
     /// Returns true if the scope of the credential is a list of audience labels.

@@ -106,6 +106,8 @@ pub struct AuditEntry {
     pub outcome: AuditOutcome,
     /// Reason for the outcome `forbidden`; `null` for the others.
     pub reason: Option<String>,
+    /// True if the actor approved or rejected what it had added or last changed itself.
+    pub own: bool,
     /// State before; `null` for a new resource.
     #[cfg_attr(
         feature = "openapi",

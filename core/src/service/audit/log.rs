@@ -16,7 +16,7 @@ use crate::request::Problems;
 use crate::service::audit::entry::{AuditEntry, ENTRY_BITS};
 use crate::service::audit::pages::AuditPage;
 use crate::service::operation::{Authorized, Prefetch};
-use crate::service::page::{Listing, Page, PageRequest};
+use crate::service::page::{Listing, Page, PageRequest, SearchTime};
 use crate::service::quota::audit_counter;
 use crate::service::tasks::ScheduledTask;
 use crate::service::{AuditLog, Caller, KnowledgeService};
@@ -130,9 +130,10 @@ impl AuditLog<'_> {
 
     /// Lists the entries of the audit log that match `filter`, newest first.
     ///
-    /// A page scans a bounded number of entries. It may be short or even empty and still have a
-    /// next cursor. Filters by actor and time are indexed; filters by action, resource and outcome
-    /// are applied to the scanned entries.
+    /// Filters by actor and time are indexed; filters by action, resource and outcome are applied
+    /// to the scanned entries. A page with an entry that has scanned many may be short and still
+    /// have a next cursor. It is empty only at the end, or if it found none for
+    /// [`PAGE_SEARCH_TIME_MAX`](crate::limits::PAGE_SEARCH_TIME_MAX).
     ///
     /// # Errors
     /// Those of [`Operation::ListAuditEntries`]; [`Error::InvalidRequest`] for a resource
@@ -214,8 +215,10 @@ impl KnowledgeService {
         let listing = audit_listing(org, filter);
         let cursor = |id| listing.cursor(&keys::audit(org, id)).map(Some);
         let (mut data, mut looked_at) = (Vec::<AuditEntry>::new(), 0);
+        let search = SearchTime::begin(self.env());
         loop {
             let pages = scan.next(&mut op.transaction).await?;
+            let is_late = looked_at >= PAGE_RECORDS_MAX && search.is_over();
             if pages.is_empty() {
                 let next_cursor = None;
                 return Ok(Page { data, next_cursor });
@@ -237,7 +240,7 @@ impl KnowledgeService {
                         data.push(entry);
                     }
                     looked_at += 1;
-                    if looked_at >= PAGE_RECORDS_MAX {
+                    if looked_at >= PAGE_RECORDS_MAX && (is_late || !data.is_empty()) {
                         // If the page is full, the next one scans the rest again.
                         let full = data.last().filter(|_| data.len() == items_max);
                         let next_cursor = cursor(full.map_or(id, |entry| entry.id))?;

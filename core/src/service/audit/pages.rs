@@ -147,7 +147,7 @@ impl AuditPage {
 
     /// Returns the entry at this index of the page.
     pub(crate) fn entry(&self, id: AuditLogId, index: usize) -> Option<AuditEntry> {
-        let mut rejection = None;
+        let (mut rejection, mut is_own) = (None, false);
         let (resource, outcome, before, after) = match &self.body {
             PageBody::Rejected { resource, reason } => {
                 rejection = Some(reason.clone());
@@ -161,6 +161,7 @@ impl AuditPage {
                 .then(|| (*resource, AuditOutcome::Ok, before.clone(), after.clone()))?,
             PageBody::Memories(memories) => {
                 let entry = memories.entries.get(index)?;
+                is_own = entry.is_own;
                 let after = entry.labels_after(memories.change.as_ref());
                 let resource = AuditResource {
                     kind: ResourceKind::Memory,
@@ -190,6 +191,7 @@ impl AuditPage {
                 AuditOutcome::Ok | AuditOutcome::NotFound | AuditOutcome::Rejected => rejection,
             },
             outcome,
+            own: is_own,
             before,
             after,
         })
@@ -222,12 +224,14 @@ mod tests {
         };
         let refused = |number| MemoryAudit {
             memory_id: MemoryId(id),
+            is_own: false,
             outcome: AuditOutcome::Denied(Denial::MissingPermission(Action::MemoryDeclassify)),
             before: Some(labels(number)),
             after: None,
         };
         let changed = |number| MemoryAudit {
             memory_id: MemoryId(id),
+            is_own: false,
             outcome: AuditOutcome::Ok,
             before: Some(labels(number)),
             after: Some(labels(1_000 + number)),

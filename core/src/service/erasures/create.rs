@@ -367,6 +367,7 @@ async fn erase_named(
         let is_hidden = matches!(outcome, AuditOutcome::Denied(Denial::Invisible));
         entries.push(MemoryAudit {
             memory_id: id,
+            is_own: false,
             outcome,
             before: labels.clone().filter(|_| !is_hidden),
             after: None,

@@ -201,6 +201,7 @@ impl KnowledgeService {
             work.memories.push(id);
             entries.push(MemoryAudit {
                 memory_id: id,
+                is_own: false,
                 outcome: AuditOutcome::Ok,
                 before: Some(found.labels),
                 after: None,

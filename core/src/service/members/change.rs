@@ -19,6 +19,7 @@ use crate::service::members::assign::{
     current_role,
 };
 use crate::service::members::with_roles;
+use crate::service::memories::label_counts::count_teams;
 use crate::service::operation::Prefetch;
 use crate::service::page::{Listing, Page, PageRecord, PageRequest};
 use crate::service::{Caller, IfMatch, MemberAssignment, Members, NewMember, WithEtag};
@@ -239,6 +240,7 @@ impl Members<'_> {
                     ..after.clone()
                 };
                 op.transaction.put(keys::member(org, member), &held);
+                count_teams(&mut op.transaction, org, &before.teams, &after.teams);
                 op.changed(action, (ResourceKind::Member, member.0), &before, &after);
                 details.member = after;
                 op.done(WithEtag::strong(details))

@@ -377,6 +377,7 @@ impl Authorized<'_> {
         }
         let entries = read.into_iter().map(|(memory_id, labels)| MemoryAudit {
             memory_id,
+            is_own: false,
             outcome: AuditOutcome::Ok,
             before: Some(labels),
             after: None,

@@ -132,7 +132,7 @@ impl Provisioning<'_> {
             Ok(shown.collect())
         };
         Listing::new("credentials", &kind, range, Direction::Forward)
-            .page_of(&mut self.service.reading(), page, show)
+            .page_of(&mut self.service.reading(), page, self.service.env(), show)
             .await
     }
 

@@ -5,7 +5,7 @@ use crate::error::Error;
 use crate::model::{Delivery, DeliveryId, DeliveryStatus, EndpointId, OrgId};
 use crate::service::audit::write::{Actor, AuditedOperation};
 use crate::service::deliveries::{
-    find_delivery, page_of_deliveries, redeliver_dead_letters, redeliver_one,
+    DeliveriesOf, find_delivery, page_of_deliveries, redeliver_dead_letters, redeliver_one,
 };
 use crate::service::endpoints::EndpointRecord;
 use crate::service::page::{Page, PageRequest};
@@ -26,7 +26,13 @@ impl Provisioning<'_> {
     ) -> Result<Page<Delivery>, Error> {
         let mut reading = self.service.reading();
         EndpointRecord::find(&mut reading, org, endpoint).await?;
-        page_of_deliveries(&mut reading, org, endpoint, status, page).await
+        let deliveries = DeliveriesOf {
+            env: self.service.env(),
+            org,
+            endpoint,
+            status,
+        };
+        page_of_deliveries(&mut reading, deliveries, page).await
     }
 
     /// Reads one delivery to an endpoint.

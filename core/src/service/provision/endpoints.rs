@@ -93,7 +93,7 @@ impl Provisioning<'_> {
             Ok(shown)
         };
         listing
-            .page_of(&mut self.service.reading(), page, show)
+            .page_of(&mut self.service.reading(), page, self.service.env(), show)
             .await
     }
 

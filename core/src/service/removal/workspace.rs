@@ -129,7 +129,7 @@ impl Step<'_> {
 
     /// Deletes some memories. Returns true if there were any.
     async fn memories(&mut self) -> Result<bool, Error> {
-        let org = self.org;
+        let (org, now) = (self.org, self.service.env().now());
         let marks = keys::workspace_memories(org, self.workspace);
         let marks = self.first(&marks, RECORDS_PER_STEP).await?;
         let ids = marks.iter();
@@ -150,7 +150,7 @@ impl Step<'_> {
                         labels,
                         content,
                     };
-                    found.remove(&mut self.transaction, org);
+                    found.remove(&mut self.transaction, (org, now));
                 }
                 _ => self.transaction.delete(mark.key.clone()),
             }

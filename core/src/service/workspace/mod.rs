@@ -1,5 +1,6 @@
 //! Workspaces with their dashboard, chats, retention and MCP keys.
 
+pub(crate) mod activity;
 pub(crate) mod chats;
 pub(crate) mod dashboard;
 pub(crate) mod dashboard_cache;

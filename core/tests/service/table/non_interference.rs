@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::callers::Caller;
 use super::requests::Call;
 use crate::make::{
-    ADMIN, MEMBER, VIEWER, new_chat, new_mcp_key, new_member, new_memory, new_recall,
+    ADMIN, MEMBER, VIEWER, new_chat, new_mcp_key, new_member, new_memory, new_recall, review,
 };
 use crate::world::World;
 use knowledge_testing::requests::with;
@@ -31,8 +31,14 @@ const EXCEPTIONS: [(Operation, &str); 2] = [
     ),
 ];
 
-/// Fields of the dashboard that are facts of the workspace for holders of `dashboard:read`.
-const FACTS: [&str; 3] = ["review_backlog_count", "first_value_checklist", "workspace"];
+/// Fields of the dashboard and of the activity that are facts of the workspace for holders of
+/// `dashboard:read`.
+const FACTS: [&str; 4] = [
+    "review_backlog_count",
+    "first_value_checklist",
+    "workspace",
+    "days",
+];
 
 #[derive(Clone, Copy, Debug)]
 enum Kind {
@@ -144,7 +150,9 @@ impl Site {
         let batch = [new("hidden/1"), new("hidden/2")];
         let stored = world.ingest(workspace, world.source, &batch).await.unwrap();
         let hidden = [stored[0], stored[1]];
-        world.approve(&hidden).await;
+        let approved = review(ReviewStatus::Approved);
+        let approved = world.bulk(&olga, &hidden, approved).await.unwrap();
+        assert_eq!(approved.summary.succeeded, 2);
         if is_second {
             let update = MemoryUpdate::builder()
                 .change(
@@ -154,7 +162,8 @@ impl Site {
                         .build(),
                 )
                 .build();
-            world.update_memory(hidden[0], &update, None).await.unwrap();
+            let updated = world.by(&olga).update_memory(hidden[0], &update, None);
+            updated.await.unwrap();
             // The author of these is the owner, so that only reviewers know them.
             if !kind.reviews() {
                 world.memories(3).await;
@@ -186,7 +195,8 @@ impl Site {
     async fn call(&self, operation: Operation) -> String {
         let call = Call::new(&self.world, operation, &self.keeper).await;
         let request = call.request(Some(&self.caller));
-        let is_dashboard = operation == Operation::GetDashboardSummary;
+        let is_dashboard =
+            [Operation::GetDashboardSummary, Operation::GetActivity].contains(&operation);
         let response = self.api.handle(request).await;
         if is_dashboard && response.status() == 200 {
             let mut body: Value = serde_json::from_slice(response.body()).unwrap();

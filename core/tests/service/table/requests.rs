@@ -288,6 +288,7 @@ fn body(world: &World, records: &Records, operation: Operation) -> Value {
             json!({ "name": "Letters" })
         }
         Operation::ListMemories
+        | Operation::ListLabels
         | Operation::DeleteMemory
         | Operation::GetMemory
         | Operation::ListWorkspaces
@@ -296,6 +297,7 @@ fn body(world: &World, records: &Records, operation: Operation) -> Value {
         | Operation::ListSources
         | Operation::GetSource
         | Operation::GetDashboardSummary
+        | Operation::GetActivity
         | Operation::ListConnectors
         | Operation::GetConnector
         | Operation::DeleteConnector

@@ -36,7 +36,7 @@ async fn audit_log_shows_actor_and_change() {
           "credential_id": "<uuid 4>", "inbound_webhook_id": null, "client_address": "127.0.0.1",
           "request_id": "<uuid 5>", "action": "memory.bulk_update",
           "resource": {"kind": "memory", "id": "<uuid 6>"}, "outcome": "forbidden",
-          "reason": "missing permission memory:declassify",
+          "reason": "missing permission memory:declassify", "own": false,
           "before": {
             "audience": "workspace:handbook", "review": "pending", "sensitivity": "confidential",
             "source_id": "<uuid 7>", "workspace_id": "<uuid 8>"
@@ -48,6 +48,7 @@ async fn audit_log_shows_actor_and_change() {
           "credential_id": "<uuid 4>", "inbound_webhook_id": null, "client_address": "127.0.0.1",
           "request_id": "<uuid 11>", "action": "memory.bulk_update",
           "resource": {"kind": "memory", "id": "<uuid 6>"}, "outcome": "ok", "reason": null,
+          "own": false,
           "before": {
             "audience": "workspace:handbook", "review": "pending", "sensitivity": "internal",
             "source_id": "<uuid 7>", "workspace_id": "<uuid 8>"

@@ -1,5 +1,7 @@
 //! Organisations with their workspaces, members, roles and credentials.
 
+use std::collections::BTreeSet;
+
 use serde_json::json;
 
 use crate::access::{CredentialRecord, RoleRef, SecretHash};
@@ -97,6 +99,9 @@ pub(super) fn member(
 ) -> Expectations {
     let is_user = member.kind == MemberKind::User;
     verifier.count(keys::member_count(org), i64::from(is_user));
+    for team in member.teams.iter().collect::<BTreeSet<_>>() {
+        verifier.count(keys::team_member_count(org, team), 1);
+    }
     let mut expectations = held(verifier, org, member.role, member.id, None)?;
     let handle = keys::member_handle(org, &member.handle);
     expectations.push(indexed(handle, member.id));
