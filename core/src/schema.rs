@@ -75,12 +75,24 @@ macro_rules! controls {
     };
 }
 
-/// Pattern of a text without control characters that is not only white space.
+/// Characters that are invisible or blank by themselves, as in `model::is_blank_name`, as far as each
+/// is one unit of UTF-16: not every dialect has an escape for others.
+macro_rules! invisible {
+    () => {
+        concat!(
+            r"\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200d\u2060-\u2065",
+            r"\u206a-\u206f\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8"
+        )
+    };
+}
+
+/// Pattern of a text without control characters that shows something.
 const PLAIN_TEXT: &str = concat!(
     "^[^",
     controls!(),
     "]*[^\\s",
     controls!(),
+    invisible!(),
     "][^",
     controls!(),
     "]*$"

@@ -280,7 +280,8 @@ fn limit_properties() -> String {
 fn special_ranges() -> String {
     let mut table = String::from("| addresses | purpose | |\n| --- | --- | --- |\n");
     for SpecialRange { range, name, rfc } in SPECIAL_RANGES {
-        let _ = writeln!(table, "| `{range}` | {name} | RFC {rfc} |");
+        let rfc = rfc.map_or_else(String::new, |rfc| format!("RFC {rfc} "));
+        let _ = writeln!(table, "| `{range}` | {name} | {rfc}|");
     }
     table
 }

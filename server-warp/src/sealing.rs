@@ -37,6 +37,12 @@ pub enum KeyFileError {
         /// Path of the file.
         path: PathBuf,
     },
+    /// The path is no file, such as a pipe: the key is read several times.
+    #[error("the sealing key {} is not a regular file", path.display())]
+    NotAFile {
+        /// The path.
+        path: PathBuf,
+    },
     /// The file does not contain a key.
     #[error(
         "{} contains no sealing key; it must have {KEY_BYTES} bytes, as base64 or as {} \
@@ -64,6 +70,10 @@ pub fn default_path(data_dir: &Path) -> PathBuf {
 /// See [`KeyFileError`].
 pub fn read(path: &Path) -> Result<SealingKey, KeyFileError> {
     let path = path.to_owned();
+    // Opening a pipe would wait for somebody who writes to it.
+    if std::fs::metadata(&path).is_ok_and(|found| !found.is_file()) {
+        return Err(KeyFileError::NotAFile { path });
+    }
     let Some(text) = private_file::read(&path)? else {
         return Err(KeyFileError::Missing { path });
     };
@@ -204,6 +214,18 @@ mod tests {
             &"A".repeat(40),
         ] {
             assert_eq!(parse(text), None, "{text}");
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn sealing_key_is_not_read_from_a_pipe() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("pipe");
+        rustix::fs::mkfifoat(rustix::fs::CWD, &path, 0o600.into()).unwrap();
+        for path in [path.as_path(), directory.path()] {
+            let refused = read(path);
+            assert!(matches!(refused, Err(KeyFileError::NotAFile { .. })));
         }
     }
 

@@ -22,7 +22,8 @@ const REPLACEMENTS_MAX: usize = 16;
 ///
 /// A program that replaces a store's directory keeps the lock until the old directory is gone. It
 /// [retires](Self::retire) the directory before renaming it, so that it cannot be opened under
-/// another name, such as a bind mount.
+/// another name, such as a bind mount. The last moment of its removal, in which the directory is
+/// empty, has a lock of the directory itself: no store is created in it then.
 #[derive(Debug)]
 pub struct DirectoryLock {
     path: PathBuf,
@@ -39,6 +40,7 @@ impl DirectoryLock {
         let path = path.as_ref();
         for _ in 0..REPLACEMENTS_MAX {
             let is_created = create_directory(path).map_err(OpenError::io(path))?;
+            let _kept = keep(path)?;
             let file = match reject_foreign(path).and_then(|()| lock(path)) {
                 // The directory was renamed or removed meanwhile.
                 Err(OpenError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
@@ -145,6 +147,12 @@ pub fn remove_directory(path: &Path) -> io::Result<()> {
             fs::remove_file(entry.path())?;
         }
     }
+    // Without these files the directory is an empty one, for which no lock file speaks.
+    let directory = File::open(path);
+    if let Ok(directory) = &directory {
+        // Some file systems cannot lock directories.
+        let _ = directory.lock();
+    }
     for name in [REPLACED, LOCK] {
         match fs::remove_file(path.join(name)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -169,6 +177,33 @@ fn is_at(file: &File, path: &Path) -> bool {
 fn is_at(_file: &File, path: &Path) -> bool {
     // On other systems an open file cannot be removed or renamed.
     path.exists()
+}
+
+/// Keeps a directory from being removed while the result exists.
+///
+/// Returns `None` if the directory is missing or cannot be locked.
+///
+/// # Errors
+/// [`OpenError::Replaced`] while another process removes the directory.
+fn keep(directory: &Path) -> Result<Option<File>, OpenError> {
+    let Ok(file) = File::open(directory) else {
+        return Ok(None);
+    };
+    let began = Instant::now();
+    loop {
+        match file.try_lock_shared() {
+            Ok(()) => return Ok(Some(file)),
+            Err(TryLockError::WouldBlock) if began.elapsed() < LOCK_WAIT_MAX => {
+                std::thread::sleep(LOCK_RETRY_INTERVAL);
+            }
+            Err(TryLockError::WouldBlock) => {
+                return Err(OpenError::Replaced {
+                    path: directory.to_owned(),
+                });
+            }
+            Err(TryLockError::Error(_)) => return Ok(None),
+        }
+    }
 }
 
 /// Returns the process id in the lock file.
@@ -214,4 +249,55 @@ fn lock(directory: &Path) -> Result<File, OpenError> {
     };
     write_holder(&mut file).map_err(OpenError::io(&path))?;
     Ok(file)
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    /// A directory whose last files are being removed has no lock file: another name of it, such as
+    /// a bind mount, must not get a new store.
+    #[test]
+    fn directory_that_is_being_removed_is_not_locked() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("store");
+        fs::create_dir(&path).unwrap();
+        let removing = File::open(&path).unwrap();
+        removing.lock().unwrap();
+        let refused = DirectoryLock::acquire(&path);
+        assert!(
+            matches!(refused, Err(OpenError::Replaced { .. })),
+            "{refused:?}"
+        );
+        assert_eq!(fs::read_dir(&path).unwrap().count(), 0);
+        // The removal has failed.
+        drop(removing);
+        let lock = DirectoryLock::acquire(&path).unwrap();
+        lock.remove_directory().unwrap();
+        assert!(!path.exists());
+    }
+
+    /// The marks go last, and not while another process looks for them.
+    #[test]
+    fn removal_waits_for_those_that_look_at_the_marks() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("store");
+        let lock = DirectoryLock::acquire(&path).unwrap();
+        lock.retire().unwrap();
+        let data = path.join("data");
+        fs::write(&data, "1").unwrap();
+        let looking = File::open(&path).unwrap();
+        looking.lock_shared().unwrap();
+        let removing = std::thread::spawn(move || lock.remove_directory());
+        while data.exists() {
+            std::thread::yield_now();
+        }
+        // Time for a removal that does not wait; one that does passes whatever the time.
+        std::thread::sleep(10 * LOCK_RETRY_INTERVAL);
+        assert!(is_retired(&path).unwrap());
+        assert!(path.join(LOCK).exists());
+        drop(looking);
+        removing.join().unwrap().unwrap();
+        assert!(!path.exists());
+    }
 }

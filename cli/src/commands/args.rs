@@ -1,11 +1,15 @@
 //! Parts of the command line shared by several commands.
 
+use std::ffi::OsStr;
 use std::path::Path;
 use std::time::Duration;
 
 use clap::ValueEnum;
+use clap::builder::TypedValueParser;
+use clap::error::ErrorKind;
 use knowledge_server::http_client::{HttpClient, builder, read_roots, system_roots};
 use knowledge_server::logging::{self, LogConfig, LogFormat};
+use knowledge_server::store_address::StoreAddress;
 use tokio_rustls::rustls::RootCertStore;
 
 use super::failure::Failure;
@@ -54,6 +58,29 @@ pub(super) struct WithOutput<L: clap::Args> {
 /// Parses a duration such as `30s`, `12h` or `30d`.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
     humantime::parse_duration(text).map_err(|error| format!("{error}, for example 30s, 12h or 30d"))
+}
+
+/// Parser of the address of a store, which an error does not quote: a mistyped one may have a
+/// password.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct StoreParser;
+
+impl TypedValueParser for StoreParser {
+    type Value = StoreAddress;
+
+    fn parse_ref(
+        &self,
+        command: &clap::Command,
+        arg: Option<&clap::Arg>,
+        value: &OsStr,
+    ) -> Result<StoreAddress, clap::Error> {
+        let address = value.to_str().and_then(|text| text.parse().ok());
+        address.ok_or_else(|| {
+            let name = arg.map(ToString::to_string).unwrap_or_default();
+            let message = format!("the value of {name} must be {}", StoreAddress::NOTATION);
+            clap::Error::raw(ErrorKind::ValueValidation, message).with_cmd(command)
+        })
+    }
 }
 
 /// Creates a client for a URL that trusts the certificates of `--ca-file`, or the system's.

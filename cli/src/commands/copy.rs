@@ -1,16 +1,16 @@
 //! `knowledge copy`: the contents of one store into another, of any engine.
 
 use knowledge_core::dump::{RestoreError, Summary};
-use knowledge_server::backup::{BackupError, compare, copy_store, summarize};
+use knowledge_server::backup::{BackupError, copy_store, is_copy, summarize};
 use knowledge_server::data::{DataConfig, StableView};
 use knowledge_server::private_file;
 use knowledge_server::sealing;
 use knowledge_server::store_address::StoreAddress;
 use serde::Serialize;
 
-use super::args::{OutputFormat, WithOutput};
+use super::args::{OutputFormat, StoreParser, WithOutput};
 use super::failure::Failure;
-use super::restore::compare_shown;
+use super::restore::CopyProgress;
 use super::settings::FileArgs;
 use super::verify::check;
 use crate::progress::{Progress, counted};
@@ -27,11 +27,11 @@ use crate::progress::{Progress, counted};
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Source: sled:DIR, fjall:DIR or postgres://USER@HOST/DATABASE
-    #[arg(long, value_name = "STORE")]
+    #[arg(long, value_name = "STORE", value_parser = StoreParser)]
     from: StoreAddress,
 
     /// Target, new or empty: sled:DIR, fjall:DIR or postgres://USER@HOST/DATABASE
-    #[arg(long, value_name = "STORE")]
+    #[arg(long, value_name = "STORE", value_parser = StoreParser)]
     to: StoreAddress,
 
     #[command(flatten)]
@@ -79,9 +79,10 @@ async fn copy(source: &DataConfig, target: &DataConfig) -> Result<Summary, Failu
     let expected = summarize(source, |entries| progress.advance(entries, entries)).await;
     progress.end();
     let expected = expected?;
-    let mut progress = Progress::over_entries("copying", Some(expected.entries));
-    let copied = copy_store(source, &target, Some(expected.clone()), |entries| {
-        progress.advance(entries, entries);
+    let begun = Progress::over_entries("copying", Some(expected.entries));
+    let mut progress = CopyProgress::begin(begun, Some(expected.entries));
+    let copied = copy_store(source, &target, Some(expected.clone()), |phase, entries| {
+        progress.advance(phase, entries, entries);
         Ok::<_, BackupError>(())
     });
     let copied = copied.await;
@@ -89,18 +90,17 @@ async fn copy(source: &DataConfig, target: &DataConfig) -> Result<Summary, Failu
     match copied {
         Ok(copied) if copied == expected => {}
         Ok(_) => return Err(Failure::new("the source changed while it was copied")),
-        // The copy may have been complete when it was interrupted: only the comparison is left.
+        // The copy may have been complete when it was interrupted before the key was copied.
         Err(BackupError::Restore(error @ RestoreError::NotEmpty)) => {
-            return match compare(&target, &expected, |_| {}).await {
-                Ok(()) => Ok(expected),
-                Err(BackupError::Differs { .. }) => Err(rejected(error)),
-                Err(failure) => Err(failure.into()),
+            return if is_copy(&target, &expected).await? {
+                Ok(expected)
+            } else {
+                Err(rejected(error))
             };
         }
         Err(BackupError::Restore(error)) => return Err(rejected(error)),
         Err(error) => return Err(error.into()),
     }
-    compare_shown(&target, &expected).await?;
     if view.is_outdated().await.map_err(BackupError::from)? {
         Err(Failure::new(
             "a server has changed the source during the copy, which lacks the change; stop all \

@@ -24,7 +24,7 @@ use knowledge_server::net::{ADDRESS_DEFAULT, NetConfig, OPEN_FILES_RESERVED};
 use knowledge_server::store_address::StoreAddress;
 use knowledge_storage_embedded::DirectoryLock;
 
-use super::args::{LogFormatArg, OutputFormat};
+use super::args::{LogFormatArg, OutputFormat, StoreParser};
 use super::failure::{Failure, plain_failures};
 use super::output::has_colours;
 #[cfg(unix)]
@@ -49,7 +49,7 @@ pub(super) struct Args {
     data_dir: PathBuf,
 
     /// Store to use instead: sled:DIR, fjall:DIR, or memory:, which is lost when the process ends
-    #[arg(long, value_name = "STORE", conflicts_with = "data_dir")]
+    #[arg(long, value_name = "STORE", value_parser = StoreParser, conflicts_with = "data_dir")]
     store: Option<StoreAddress>,
 
     /// Address to listen on; port 0 selects a free port

@@ -7,9 +7,15 @@ use serde::Serialize;
 use super::args::OutputFormat;
 use super::failure::Failure;
 use super::table::{Cell, Fit, RenderOptions, Table};
+use crate::terminal;
 
-/// Writes a result. A closed pipe is no failure: its reader needs no more.
+/// Writes a result. Control characters are escaped, except for colours if it may have them.
 pub(super) fn print(text: &str) -> Result<(), Failure> {
+    write(&terminal::lines(text, has_colours()))
+}
+
+/// Writes to standard output. A closed pipe is no failure: its reader needs no more.
+fn write(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::new(format!(
@@ -21,10 +27,9 @@ pub(super) fn print(text: &str) -> Result<(), Failure> {
 
 /// Writes a result as one line of JSON.
 pub(super) fn print_json<T: Serialize>(value: &T) -> Result<(), Failure> {
-    let mut line = serde_json::to_string(value)
+    let line = serde_json::to_string(value)
         .map_err(|error| Failure::new(format!("cannot write as JSON: {error}")))?;
-    line.push('\n');
-    print(&line)
+    write(&(terminal::json(&line) + "\n"))
 }
 
 impl OutputFormat {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use knowledge_core::dump::{CredentialPolicy, Header, RestoreReport, RevokedCredentials, Summary};
 use knowledge_core::store::Store;
-use knowledge_server::backup::{CheckedDump, DumpLines, check, compare, restore};
+use knowledge_server::backup::{CheckedDump, CopyPhase, DumpLines, check, restore};
 use knowledge_server::data::{DataConfig, DataError};
 use knowledge_server::sealing;
 use serde::Serialize;
@@ -20,7 +20,7 @@ use crate::progress::{Progress, counted};
 ///
 /// The whole dump is verified before anything is written. An interrupted restore is resumed by
 /// running it again with the same file; until it is complete, no server opens the store.
-/// Finally the store is read back and compared with the dump.
+/// The store is read back and compared with the dump before it counts as complete.
 ///
 /// A dump may have credentials that were revoked since. Therefore none is restored: tokens,
 /// sessions, login links and MCP keys are dropped, and the secrets of inbound webhooks are revoked
@@ -61,7 +61,6 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
     };
     let store = config.make_backend().await?.store();
     let (header, restored) = restore_shown(lines, &store, expected, policy).await?;
-    compare_shown(&store, &restored.store).await?;
     drop(store);
     if let Some(fingerprint) = header.and_then(|header| header.sealing_key) {
         print_missing_key(&config, &fingerprint)?;
@@ -148,24 +147,52 @@ pub(super) async fn restore_shown(
     expected: Option<Summary>,
     policy: CredentialPolicy,
 ) -> Result<(Option<Header>, RestoreReport), Failure> {
-    let mut progress = Progress::over_entries("restoring", lines.length());
-    let restored = restore(lines, store, expected, policy, |bytes, entries| {
-        progress.advance(bytes, entries);
+    let entries = expected.as_ref().map(|summary| summary.entries);
+    let begun = Progress::over_entries("restoring", lines.length());
+    let mut progress = CopyProgress::begin(begun, entries);
+    let restored = restore(lines, store, expected, policy, |phase, bytes, entries| {
+        progress.advance(phase, bytes, entries);
     });
     let restored = restored.await;
     progress.end();
     Ok(restored?)
 }
 
-/// Reads a store back, compares it with its dump and shows the progress.
-pub(super) async fn compare_shown(
-    store: &Arc<dyn Store>,
-    summary: &Summary,
-) -> Result<(), Failure> {
-    let mut progress = Progress::over_entries("comparing", Some(summary.entries));
-    let compared = compare(store, summary, |entries| progress.advance(entries, entries)).await;
-    progress.end();
-    Ok(compared?)
+/// Progress of a copy: of what is written, and then of what is compared.
+pub(super) struct CopyProgress {
+    shown: Progress,
+    phase: CopyPhase,
+    /// Number of entries to compare, if known.
+    entries: Option<u64>,
+}
+
+impl CopyProgress {
+    /// Starts with the display of what is written.
+    pub(super) fn begin(shown: Progress, entries: Option<u64>) -> Self {
+        Self {
+            shown,
+            phase: CopyPhase::Writing,
+            entries,
+        }
+    }
+
+    /// Sets the position in the source, and the number of completed entries of the phase.
+    pub(super) fn advance(&mut self, phase: CopyPhase, position: u64, entries: u64) {
+        if phase != self.phase {
+            self.phase = phase;
+            let comparing = Progress::over_entries("comparing", self.entries);
+            std::mem::replace(&mut self.shown, comparing).end();
+        }
+        match phase {
+            CopyPhase::Writing => self.shown.advance(position, entries),
+            CopyPhase::Comparing => self.shown.advance(entries, entries),
+        }
+    }
+
+    /// Ends the display.
+    pub(super) fn end(self) {
+        self.shown.end();
+    }
 }
 
 /// Prints the fingerprint of the required sealing key unless the key is in place.

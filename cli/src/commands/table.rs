@@ -1,8 +1,8 @@
 //! Tables for a terminal: aligned columns, truncated to a width.
 
-use std::borrow::Cow;
-
 use console::{Alignment, Style, measure_text_width, pad_str, truncate_str};
+
+pub(super) use crate::terminal::plain;
 
 /// Separator of columns.
 const GAP: &str = "  ";
@@ -50,7 +50,7 @@ pub(super) struct Cell {
 }
 
 impl Cell {
-    /// Creates a cell from untrusted text: control characters are replaced.
+    /// Creates a cell from untrusted text: control characters are escaped.
     pub(super) fn new(text: impl AsRef<str>) -> Self {
         Self {
             text: plain(text.as_ref()).into_owned(),
@@ -61,15 +61,6 @@ impl Cell {
     pub(super) fn styled(mut self, style: Style) -> Self {
         self.style = style;
         self
-    }
-}
-
-/// Replaces the control characters of a text by blanks.
-pub(super) fn plain(text: &str) -> Cow<'_, str> {
-    if text.contains(char::is_control) {
-        Cow::Owned(text.replace(char::is_control, " "))
-    } else {
-        Cow::Borrowed(text)
     }
 }
 
@@ -211,15 +202,15 @@ mod tests {
     }
 
     #[test]
-    fn table_aligns_columns_and_replaces_control_characters() {
+    fn table_aligns_columns_and_escapes_control_characters() {
         let options = RenderOptions {
             width: usize::MAX,
             has_colours: false,
         };
         insta::assert_snapshot!(table().draw(options), @r#"
-        NAME           MORE  WHAT IT SAYS
-        short          -     üüüüüüüüüüüüüüüüüüüüüüüüüüüüüü
-         [31mred line  -     plain
+        NAME                MORE  WHAT IT SAYS
+        short               -     üüüüüüüüüüüüüüüüüüüüüüüüüüüüüü
+        \u{1b}[31mred line  -     plain
         "#);
     }
 

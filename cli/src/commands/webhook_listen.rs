@@ -21,6 +21,7 @@ use tokio::sync::mpsc;
 use super::args::OutputFormat;
 use super::failure::Failure;
 use crate::progress::counted;
+use crate::terminal::plain;
 
 /// Maximum size of a request body in bytes; deliveries stay below 20 kB.
 const BODY_BYTES_MAX: usize = 1024 * 1024;
@@ -177,7 +178,8 @@ impl ReceivedDelivery {
         };
         let (kind, data) = (field("type"), field("data"));
         let shown = kind.as_str().unwrap_or(MISSING);
-        let text = format!("{verdict} {shown} {} {data}\n", self.id);
+        let (shown, id) = (plain(shown), plain(&self.id));
+        let text = format!("{verdict} {shown} {id} {data}\n");
         let report = json!({
             "path": self.path,
             "id": self.id,

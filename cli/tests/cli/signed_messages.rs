@@ -41,6 +41,34 @@ fn listen_prints_signed_messages_and_rejects_others() {
     assert_eq!(listener.ended(), 1);
 }
 
+/// Whoever reaches the address posts what they like: it must not give commands to the terminal.
+#[test]
+fn listen_escapes_control_characters_of_unsigned_posts() {
+    let secret = format!("--secret={SECRET}");
+    for output in ["text", "json"] {
+        let mut listener = start(&words(&format!(
+            "webhook listen --listen=127.0.0.1:0 {secret} --count=1 --output={output}"
+        )));
+        let url = format!("{}/", listener.base_url());
+        let body = json!({ "type": "\u{1b}]0;owned\u{7}\u{9b}2J", "data": "\u{9b}A" });
+        send(&Request {
+            method: "POST".to_owned(),
+            url,
+            headers: vec!["Content-Type: application/json".to_owned()],
+            body: body.to_string(),
+        });
+        let line = listener.line();
+        assert!(!line.trim_end().contains(char::is_control), "{line:?}");
+        if output == "json" {
+            let shown: Value = serde_json::from_str(&line).expect("a line of JSON");
+            assert_eq!(shown["type"], body["type"]);
+        } else {
+            line.assert_begins(r"UNVERIFIED \u{1b}]0;owned\u{7}\u{9b}2J - ");
+        }
+        assert_eq!(listener.ended(), 1);
+    }
+}
+
 #[test]
 fn listen_responds_with_the_chosen_status() {
     let scratch = Scratch::new();

@@ -218,7 +218,7 @@ pub(super) fn reject_cross_site(
     ))
 }
 
-/// Rejects a body whose content type is not JSON.
+/// Rejects a body whose content type is not JSON, or has several.
 pub(super) fn require_json(headers: &HeaderMap, has_body: bool) -> Result<(), Error> {
     if !has_body {
         return Ok(());
@@ -229,8 +229,10 @@ pub(super) fn require_json(headers: &HeaderMap, has_body: bool) -> Result<(), Er
     {
         return Err(Error::UnsupportedMediaType);
     }
-    let content_type = headers
-        .get(header::CONTENT_TYPE)
+    let mut content_types = headers.get_all(header::CONTENT_TYPE).into_iter();
+    let content_type = content_types
+        .next()
+        .filter(|_| content_types.next().is_none())
         .and_then(|value| value.to_str().ok())
         .unwrap_or_default();
     let mut parts = content_type.split(';').map(str::trim);
@@ -410,6 +412,12 @@ mod tests {
         )]));
         assert!(is_rejected(&[]));
         assert!(is_rejected(&[("content-type", "text/plain")]));
+        for other in ["text/plain", "application/json"] {
+            assert!(is_rejected(&[
+                ("content-type", "application/json"),
+                ("content-type", other)
+            ]));
+        }
         assert!(is_rejected(&[(
             "content-type",
             "application/json; charset=latin1"

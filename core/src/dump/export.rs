@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use serde::Deserialize;
 
 use super::decoder::Decoder;
@@ -9,7 +10,7 @@ use super::line::{Tally, write_entry, write_record};
 use super::{Header, Summary};
 use crate::format::UNFINISHED_SCHEMA;
 use crate::keys;
-use crate::store::{Direction, KeyRange, Store, StoreError, StoreErrorKind, StoreExt};
+use crate::store::{Direction, KeyRange, Store, StoreError, StoreExt, read_json};
 
 /// Number of entries per read.
 const PAGE_ENTRIES: usize = 512;
@@ -36,6 +37,15 @@ pub struct Export {
     /// Range still to be read; `None` after the last line.
     rest: Option<KeyRange>,
     tally: Tally,
+    meta: MetaValue,
+}
+
+/// Value of the store's `meta` record in a dump.
+enum MetaValue {
+    /// The stored one.
+    Stored,
+    /// This one, or none, in place of the placeholder of a restore.
+    Restored(Option<Bytes>),
 }
 
 impl std::fmt::Debug for Export {
@@ -59,7 +69,19 @@ impl Export {
             header: Some(header),
             rest: Some(KeyRange::all()),
             tally: Tally::default(),
+            meta: MetaValue::Stored,
         })
+    }
+
+    /// Starts before the first line of a restored store, whose placeholder is to become this value.
+    pub(super) fn of_restored(store: Arc<dyn Store>, meta: Option<Bytes>) -> Self {
+        Self {
+            store,
+            header: Some(header_of(meta.as_ref())),
+            rest: Some(KeyRange::all()),
+            tally: Tally::default(),
+            meta: MetaValue::Restored(meta),
+        }
     }
 
     /// Resumes an interrupted dump after the lines that `read` has decoded.
@@ -94,6 +116,7 @@ impl Export {
             header: None,
             rest: Some(rest),
             tally,
+            meta: MetaValue::Stored,
         }))
     }
 
@@ -120,8 +143,15 @@ impl Export {
             _ => None,
         };
         for found in page {
+            let value = match &self.meta {
+                MetaValue::Restored(meta) if found.key == keys::meta() => meta.as_ref(),
+                _ => Some(&found.entry.value),
+            };
+            let Some(value) = value else {
+                continue;
+            };
             let begin = lines.len();
-            write_entry(lines, found.key.as_bytes(), &found.entry.value);
+            write_entry(lines, found.key.as_bytes(), value);
             self.tally.entry(found.key, &lines[begin..]);
         }
         if self.rest.is_none() {
@@ -144,23 +174,27 @@ impl Export {
 }
 
 async fn header(store: &dyn Store) -> Result<Header, ExportError> {
-    /// Part of the store's `meta` record that the header contains.
+    let found = store.get(&[keys::meta()]).await?.pop().flatten();
+    let header = header_of(found.as_ref().map(|entry| &entry.value));
+    if header.schema == Some(UNFINISHED_SCHEMA) {
+        Err(ExportError::Unfinished)
+    } else {
+        Ok(header)
+    }
+}
+
+/// Returns the header of a dump of a store with this `meta` record.
+fn header_of(meta: Option<&Bytes>) -> Header {
+    /// Part of the record that the header contains.
     #[derive(Deserialize)]
     struct Meta {
         schema: u32,
         sealing_key: Option<String>,
     }
 
-    let meta = match store.get_as::<Meta>(&keys::meta()).await {
-        Ok(meta) => meta,
-        // An unreadable record is dumped unchanged: a dump must not depend on the contents of the
-        // store.
-        Err(error) if error.kind() == StoreErrorKind::Corrupt => None,
-        Err(error) => return Err(error.into()),
-    };
-    match meta.map(|meta| meta.value) {
-        Some(meta) if meta.schema == UNFINISHED_SCHEMA => Err(ExportError::Unfinished),
-        Some(meta) => Ok(Header::new(Some(meta.schema), meta.sealing_key)),
-        None => Ok(Header::new(None, None)),
+    // An unreadable record is dumped unchanged: a dump must not depend on what the store contains.
+    match meta.and_then(|meta| read_json::<Meta>(meta).ok()) {
+        Some(meta) => Header::new(Some(meta.schema), meta.sealing_key),
+        None => Header::new(None, None),
     }
 }

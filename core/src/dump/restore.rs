@@ -2,7 +2,8 @@
 //!
 //! The store's `meta` record is written last. During the restore, a placeholder takes its place:
 //! its schema is unknown to every program, so that none opens the store, and it records the
-//! progress and the policy. Each batch of entries is committed together with the progress.
+//! progress and the policy. Each batch of entries is committed together with the progress. It is
+//! replaced only once the store was read back and has what was to be restored.
 
 use std::sync::Arc;
 
@@ -11,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::credentials::{CredentialPolicy, RevokedCredentials};
 use super::decoder::{Decoder, DumpError, Line};
+use super::export::Export;
 use super::line::{Tally, write_entry, write_record};
 use super::{Header, Summary};
 use crate::format::{SCHEMA, UNFINISHED_SCHEMA};
@@ -76,6 +78,17 @@ pub enum RestoreError {
     /// Another process writes to the store.
     #[error("another process writes to the store during the restore")]
     Interfered,
+    /// The restored store differs from the dump. It stays marked as unfinished.
+    #[error(
+        "the copy differs from its source: its checksum is {written} instead of {read}; no server \
+         opens it"
+    )]
+    Differs {
+        /// Checksum of what was to be restored.
+        read: String,
+        /// Checksum of the store.
+        written: String,
+    },
 }
 
 /// Placeholder for `meta` during a restore.
@@ -120,6 +133,8 @@ pub struct Restore {
     meta: Option<Bytes>,
     batch: Vec<(Key, Bytes)>,
     batch_bytes: usize,
+    /// The store as it is read back.
+    written: Option<Export>,
 }
 
 impl std::fmt::Debug for Restore {
@@ -158,6 +173,7 @@ impl Restore {
             meta: None,
             batch: Vec::new(),
             batch_bytes: 0,
+            written: None,
         };
         if first.is_empty() {
             return Ok(restore);
@@ -260,21 +276,54 @@ impl Restore {
         Ok(())
     }
 
-    /// Completes the restore; the store can then be opened.
+    /// Writes what is left, and then compares the next part of the store with the dump. Returns
+    /// `false` once everything was compared.
+    ///
+    /// [`Restore::finish`] compares what is left. A caller that shows the progress calls this.
     ///
     /// # Errors
-    /// [`RestoreError::Dump`] if the last line has not been read; [`RestoreError::Store`],
-    /// [`RestoreError::Interfered`].
+    /// [`RestoreError::Dump`] if the last line has not been read; [`RestoreError::Differs`];
+    /// [`RestoreError::Store`], [`RestoreError::Interfered`]. The store stays marked as unfinished.
+    pub async fn compare(&mut self) -> Result<bool, RestoreError> {
+        let mut written = match self.written.take() {
+            Some(written) => written,
+            None => {
+                self.decoder.finish()?;
+                let batch = std::mem::take(&mut self.batch);
+                self.write(batch, self.decoder.entries()).await?;
+                Export::of_restored(Arc::clone(&self.store), self.meta.clone())
+            }
+        };
+        let has_more = written.read(&mut Vec::new()).await?;
+        let (read, found) = (self.restored.summary(), written.summary());
+        self.written = Some(written);
+        if has_more || read == found {
+            Ok(has_more)
+        } else {
+            let (read, written) = (read.sha256, found.sha256);
+            Err(RestoreError::Differs { read, written })
+        }
+    }
+
+    /// Returns the number of entries compared.
+    #[must_use]
+    pub fn compared(&self) -> u64 {
+        self.written.as_ref().map_or(0, Export::entries)
+    }
+
+    /// Completes the restore, after the whole store was compared; the store can then be opened.
+    ///
+    /// # Errors
+    /// Those of [`Restore::compare`].
     pub async fn finish(mut self) -> Result<RestoreReport, RestoreError> {
-        let dump = self.decoder.finish()?;
-        let mut commit = puts(std::mem::take(&mut self.batch));
-        commit = match self.meta.take() {
-            Some(meta) => commit.put(keys::meta(), meta),
-            None => commit.delete(keys::meta()),
+        while self.compare().await? {}
+        let commit = match self.meta.take() {
+            Some(meta) => Commit::builder().put(keys::meta(), meta),
+            None => Commit::builder().delete(keys::meta()),
         };
         self.commit(commit).await?;
         Ok(RestoreReport {
-            dump,
+            dump: self.decoder.finish()?,
             store: self.restored.summary(),
             revoked: self.revoked,
         })

@@ -1,5 +1,6 @@
 //! Address policy of deliveries: the guard against server-side request forgery.
 
+use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 pub use ipnet::IpNet;
@@ -18,20 +19,36 @@ pub struct SpecialRange {
     pub range: IpNet,
     /// Purpose of the range.
     pub name: &'static str,
-    /// Number of the RFC that defines it.
-    pub rfc: u16,
+    /// Number of the RFC that defines it; `None` for addresses of a cloud provider.
+    pub rfc: Option<u16>,
+}
+
+impl fmt::Display for SpecialRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.rfc {
+            Some(rfc) => write!(f, "{} (RFC {rfc})", self.name),
+            None => f.write_str(self.name),
+        }
+    }
 }
 
 /// Ranges of addresses that are not public.
 ///
 /// They are those that the special-purpose registries of IANA list as not globally reachable,
-/// multicast, and deprecated ranges. IPv6 addresses outside [`GLOBAL_UNICAST`] are not public
+/// multicast, deprecated ranges, and the public addresses at which a cloud provider serves the
+/// virtual machines on a host. IPv6 addresses outside [`GLOBAL_UNICAST`] are not public
 /// either, listed or not.
 pub const SPECIAL_RANGES: &[SpecialRange] = &[
     v4([0, 0, 0, 0], 8, "this network", 791),
     v4([10, 0, 0, 0], 8, "private", 1918),
     v4([100, 64, 0, 0], 10, "shared address space", 6598),
     v4([127, 0, 0, 0], 8, "loopback", 1122),
+    // Credentials and configuration of the machine, in clear text, as at 169.254.169.254.
+    SpecialRange {
+        range: IpNet::V4(Ipv4Net::new_assert(Ipv4Addr::new(168, 63, 129, 16), 32)),
+        name: "Azure host",
+        rfc: None,
+    },
     v4([169, 254, 0, 0], 16, "link-local", 3927),
     v4([172, 16, 0, 0], 12, "private", 1918),
     v4([192, 0, 0, 0], 24, "protocol assignments", 6890),
@@ -80,11 +97,13 @@ const NAT64: Ipv6Net = Ipv6Net::new_assert(segments([0x64, 0xff9b, 0, 0, 0, 0, 0
 
 const fn v4([a, b, c, d]: [u8; 4], length: u8, name: &'static str, rfc: u16) -> SpecialRange {
     let range = IpNet::V4(Ipv4Net::new_assert(Ipv4Addr::new(a, b, c, d), length));
+    let rfc = Some(rfc);
     SpecialRange { range, name, rfc }
 }
 
 const fn v6(address: [u16; 8], length: u8, name: &'static str, rfc: u16) -> SpecialRange {
     let range = IpNet::V6(Ipv6Net::new_assert(segments(address), length));
+    let rfc = Some(rfc);
     SpecialRange { range, name, rfc }
 }
 
@@ -139,7 +158,7 @@ pub enum RejectedUrl {
 
 /// An address that deliveries may not go to, with the range that contains it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{} (RFC {})", .0.name, .0.rfc)]
+#[error("{0}")]
 pub struct RejectedAddress(pub SpecialRange);
 
 impl AddressPolicy {

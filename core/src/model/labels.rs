@@ -82,6 +82,24 @@ pub fn is_control_character(char: char) -> bool {
         )
 }
 
+/// Returns true for a name that shows nothing: it has only white space, and characters that are
+/// invisible or blank by themselves (Default_Ignorable_Code_Point of Unicode, and U+2800).
+#[must_use]
+pub fn is_blank_name(name: &str) -> bool {
+    let is_invisible = |char: char| {
+        matches!(
+            char,
+            '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}'
+                | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}'
+                | '\u{2060}'..='\u{206f}' | '\u{2800}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}'
+                | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fff8}' | '\u{1bca0}'..='\u{1bca3}'
+                | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}'
+        )
+    };
+    name.chars()
+        .all(|char| char.is_whitespace() || is_invisible(char))
+}
+
 /// Returns true if `name` is valid in an audience label, and so as a slug, handle or team.
 ///
 /// It has 1 to [`AUDIENCE_NAME_CHARS_MAX`] characters of `a-z 0-9 - _ .`.

@@ -63,7 +63,7 @@ pub use self::ids::{
 };
 pub use self::labels::{
     AUDIENCE_NAME_CHARS_MAX, AudienceLabel, AudienceScope, InvalidAudienceLabel, ReviewStatus,
-    SensitivityLabel, is_control_character, is_label_name,
+    SensitivityLabel, is_blank_name, is_control_character, is_label_name,
 };
 pub use self::memory::{
     BulkImpact, BulkItem, BulkItemError, BulkItemErrorCode, BulkResult, BulkSummary, BulkUpdate,

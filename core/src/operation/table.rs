@@ -154,7 +154,7 @@ macro_rules! operations {
                     Workspace MemoryRead "to set the title or content, or to approve or reject, \
                         with what reading the memory requires",
                 ],
-                audits [MemoryUpdate],
+                audits [MemoryUpdate, MemoryRead],
             },
             memories.update(
                 id: MemoryId, body: MemoryUpdate, version: Option<IfMatch>

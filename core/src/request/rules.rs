@@ -22,7 +22,7 @@ use crate::limits::{
     DESCRIPTION_CHARS_MAX, RETENTION_DAYS_MAX, ROTATION_MAX, SOURCE_KEY_CHARS_MAX,
     SYNC_INTERVAL_MAX, SYNC_INTERVAL_MIN,
 };
-use crate::model::{McpClient, WebhookUrl, is_control_character, is_label_name};
+use crate::model::{McpClient, WebhookUrl, is_blank_name, is_control_character, is_label_name};
 
 /// Maximum size of content in its JSON form, in bytes.
 ///
@@ -171,15 +171,15 @@ macro_rules! texts {
 texts! {
     /// A text that the operation checks.
     Text: |text, path, _limits, problems| {}
-    /// A name or a title: 1 to [`Limits::name_chars_max`] characters, not only white space, and no
-    /// control characters, those of bidirectional text included.
+    /// A name or a title: 1 to [`Limits::name_chars_max`] characters, not only white space and
+    /// invisible ones, and no control characters, those of bidirectional text included.
     ///
     /// [`Limits::name_chars_max`]: crate::limits::Limits::name_chars_max
     Name: |text, path, limits, problems| {
         let chars_max = limits.name_chars_max;
         let code = match text.chars().count() {
             chars if chars > chars_max => ProblemCode::TooLarge,
-            _ if text.trim().is_empty() => ProblemCode::TooSmall,
+            _ if is_blank_name(text) => ProblemCode::TooSmall,
             _ if text.chars().any(is_control_character) => ProblemCode::InvalidValue,
             _ => return,
         };
@@ -387,7 +387,15 @@ mod tests {
         let code = |name: &str| problem(&limits, name).map(|problem| problem.code);
         assert_eq!(code(&"ä".repeat(128)), None);
         assert_eq!(code(&"ä".repeat(129)), Some(ProblemCode::TooLarge));
-        assert_eq!(code(" \t"), Some(ProblemCode::TooSmall));
+        for blank in [
+            "",
+            " \t",
+            "\u{200b}",
+            "\u{2800} \u{3164}",
+            "\u{ad}\u{2060}\u{fe0f}",
+        ] {
+            assert_eq!(code(blank), Some(ProblemCode::TooSmall), "{blank:?}");
+        }
         assert_eq!(code("a\u{7}b"), Some(ProblemCode::InvalidValue));
         for char in
             "\u{61c}\u{200e}\u{200f}\u{2028}\u{2029}\u{202a}\u{202e}\u{2066}\u{2069}".chars()

@@ -7,6 +7,7 @@ use knowledge_core::dump::{DumpError, LINE_BYTES_MAX, LineProblem};
 use knowledge_core::env::Env;
 use knowledge_core::model::Timestamp;
 use knowledge_core::service::{KnowledgeService, OpenError, Options, SCHEMA, SealingKey};
+use sha2::{Digest, Sha256};
 
 use super::*;
 
@@ -139,11 +140,72 @@ async fn service_does_not_open_store_restored_from_damaged_dump() {
         if cut.is_empty() {
             continue; // Nothing was written.
         }
-        let env = Env::new(|| Timestamp::UNIX_EPOCH, |buffer: &mut [u8]| buffer.fill(3));
-        let options = Options::new(SealingKey::new([7; 32]));
-        let opened = KnowledgeService::open(Arc::clone(&store), env, options).await;
-        assert!(matches!(opened, Err(OpenError::Unfinished)), "{opened:?}");
+        assert_unfinished(&store).await;
     }
+}
+
+/// Asserts that no service opens the store.
+async fn assert_unfinished(store: &Arc<dyn Store>) {
+    let env = Env::new(|| Timestamp::UNIX_EPOCH, |buffer: &mut [u8]| buffer.fill(3));
+    let options = Options::new(SealingKey::new([7; 32]));
+    let opened = KnowledgeService::open(Arc::clone(store), env, options).await;
+    assert!(matches!(opened, Err(OpenError::Unfinished)), "{opened:?}");
+}
+
+/// Returns the dump with another text, and with the checksum that it then has.
+fn forged(dump: &[u8], text: &str, other: &str) -> Vec<u8> {
+    let dump = String::from_utf8(dump.to_vec()).unwrap();
+    assert!(dump.contains(text), "{text}");
+    let forged = dump.replacen(text, other, 1);
+    let end = forged.rfind("{\"entries\"").unwrap();
+    let (lines, entries) = (&forged[..end], forged[..end].lines().count() - 1);
+    let sha256 = base16ct::lower::encode_string(&Sha256::digest(lines));
+    format!("{lines}{{\"entries\":{entries},\"sha256\":\"{sha256}\"}}\n").into_bytes()
+}
+
+/// The first line says what the store has: it leads to the key, and to the program for it.
+#[tokio::test]
+async fn service_does_not_open_store_that_differs_from_its_dump() {
+    let dump = whole().await;
+    assert_eq!(forged(&dump, "\"schema\":1", "\"schema\":1"), dump);
+    for (text, other) in [
+        ("\"schema\":1", "\"schema\":null"),
+        ("\"0123456789abcdef\"", "null"),
+        ("\"0123456789abcdef\"", "\"fedcba9876543210\""),
+    ] {
+        let (store, forged) = (empty(), forged(&dump, text, other));
+        // Started again, it differs again.
+        for _ in 0..2 {
+            let refused = restore(&store, &forged).await;
+            assert!(
+                matches!(refused, Err(RestoreError::Differs { .. })),
+                "{other}: {refused:?}"
+            );
+            assert_unfinished(&store).await;
+        }
+    }
+}
+
+/// What a store lost is noticed before it can be opened.
+#[tokio::test]
+async fn service_does_not_open_store_that_lost_an_entry() {
+    let dump = whole().await;
+    let store = empty();
+    let mut restoring = Restore::begin(Arc::clone(&store), None, CredentialPolicy::Keep)
+        .await
+        .unwrap();
+    for line in lines(&dump) {
+        restoring.take(line).await.unwrap();
+    }
+    assert!(restoring.compare().await.unwrap(), "the header");
+    let lost = Commit::builder().delete(Key::new("memory/00000002").unwrap());
+    store.commit(lost.build().unwrap()).await.unwrap();
+    let refused = restoring.finish().await;
+    assert!(
+        matches!(refused, Err(RestoreError::Differs { .. })),
+        "{refused:?}"
+    );
+    assert_unfinished(&store).await;
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use knowledge_core::access::BaseRole;
 use knowledge_core::internals::keys;
 use knowledge_core::limits::Limits;
 use knowledge_core::model::{
-    BulkResult, ChatId, EventType, MemoryId, Quota, SensitivityLabel, SourceId,
+    AuditReads, BulkResult, ChatId, EventType, MemoryId, Quota, SensitivityLabel, SourceId,
 };
 use knowledge_core::service::{CreateMemory, MemberAssignment, NewMemory};
 use serde_json::{Value, json};
@@ -359,6 +359,28 @@ async fn audit_quota_admits_exactly_its_maximum() {
 }
 
 /// Deletions exceed the quota.
+/// A key that may only read must not keep the others from adding something.
+#[tokio::test]
+async fn audited_reads_use_nothing_of_the_audit_quota() {
+    let world = World::with(|options| {
+        options.limits.audit_bytes_per_day_max = 100_000;
+        options.audit_reads = AuditReads::Confidential;
+    })
+    .await;
+    let secret = world.confidential().await;
+    let used = audit_bytes(&world).await;
+    for _ in 0..1_000 {
+        world.get_memory(secret).await.unwrap();
+    }
+    let audit = keys::audits(world.org.id);
+    let contents = world.contents().await;
+    let written = contents.iter().filter(|(key, _)| audit.contains(key));
+    let written: usize = written.map(|(_, page)| page.len()).sum();
+    assert!(written > 100_000, "{written}");
+    assert_eq!(audit_bytes(&world).await, used);
+    chat(&world, "One").await.unwrap();
+}
+
 #[tokio::test]
 async fn message_that_changes_nothing_is_accepted_beyond_the_audit_quota() {
     let maximum = 100_000;

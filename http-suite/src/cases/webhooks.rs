@@ -117,6 +117,7 @@ async fn webhook_to_non_public_address_is_rejected() {
         ("0x7f.1", "loopback (RFC 1122)"),
         ("１２７.０.０.１", "loopback (RFC 1122)"),
         ("169.254.169.254", "link-local (RFC 3927)"),
+        ("168.63.129.16", "Azure host"),
         ("[::1]", "loopback (RFC 4291)"),
         ("[::ffff:127.0.0.1]", "loopback (RFC 1122)"),
         ("[::ffff:a9fe:a9fe]", "link-local (RFC 3927)"),

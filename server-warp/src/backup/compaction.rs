@@ -13,8 +13,9 @@ use knowledge_core::dump::Summary;
 use knowledge_core::store::{Direction, KeyRange, Store, StoreExt};
 use knowledge_storage_embedded::{DirectoryLock, remove_directory};
 
+use super::mount_points::is_mount_point;
 use super::switch::{SwapPaths, SwitchError};
-use super::{BackupError, compare, copy_store};
+use super::{BackupError, CopyPhase, copy_store};
 use crate::data::{DataConfig, DataError, open_store};
 
 /// Entries per read while sizes are summed.
@@ -171,7 +172,7 @@ pub async fn compact(
     let retired = lock.retire();
     retired.map_err(BackupError::io(&paths.directory))?;
     let bytes_after = allocated_bytes(&paths.new)?;
-    paths.rename_old(keeps)?;
+    paths.rename_old(keeps, &mut journal)?;
     lock.set_path(paths.old_path(keeps));
     watcher.step(Step::OldRenamed)?;
     paths.rename_new()?;
@@ -211,17 +212,17 @@ async fn copy(
     };
     let new = open()?;
     let store: Arc<dyn Store> = new.clone();
-    let copied = copy_store(old, &store, None, |entries| {
-        watcher.progress(Phase::Copying, entries, total);
-        watcher.step(Step::HalfCopied)
+    let copied = copy_store(old, &store, None, |phase, entries| match phase {
+        CopyPhase::Writing => {
+            watcher.progress(Phase::Copying, entries, total);
+            watcher.step(Step::HalfCopied)
+        }
+        CopyPhase::Comparing => {
+            watcher.progress(Phase::Comparing, entries, total);
+            Ok(())
+        }
     });
-    let summary = copied.await?;
-    let of = summary.entries;
-    compare(&store, &summary, |entries| {
-        watcher.progress(Phase::Comparing, entries, of);
-    })
-    .await?;
-    Ok(summary)
+    copied.await
 }
 
 /// Returns the space that the files of a directory take on the disk.
@@ -286,7 +287,6 @@ fn reject_irreplaceable(
         path: path.clone(),
         reason,
     };
-    let found = fs::metadata(path).map_err(BackupError::io(path))?;
     if let Some(name) = config
         .engine()?
         .foreign_file(path)
@@ -312,25 +312,9 @@ fn reject_irreplaceable(
             )
         }));
     }
-    reject_mount_point(path, &found).map_err(obstacle)
-}
-
-#[cfg(unix)]
-fn reject_mount_point(path: &Path, found: &fs::Metadata) -> Result<(), String> {
-    use std::os::unix::fs::MetadataExt;
-
-    let parent = match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    };
-    let parent = fs::metadata(parent).map_err(|error: io::Error| error.to_string())?;
-    if parent.dev() != found.dev() {
-        return Err("it is a mount point; keep the store in a directory below it".to_owned());
+    if is_mount_point(path).map_err(BackupError::io(path))? {
+        let reason = "it is a mount point; keep the store in a directory below it";
+        return Err(obstacle(reason.to_owned()));
     }
-    Ok(())
-}
-
-#[cfg(not(unix))]
-fn reject_mount_point(_path: &Path, _found: &fs::Metadata) -> Result<(), String> {
     Ok(())
 }

@@ -7,6 +7,15 @@ use knowledge_core::store::Store;
 
 use super::BackupError;
 
+/// Phase of a copy or a restore.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CopyPhase {
+    /// Writes the new store.
+    Writing,
+    /// Reads the new store back. Nothing opens it before it was compared.
+    Comparing,
+}
+
 /// Reads a whole store and returns its entry count and checksum.
 ///
 /// `progress` receives the number of entries read.
@@ -30,8 +39,8 @@ pub async fn summarize(
 /// Copies every entry into an empty store, which replaces the source: credentials stay valid.
 ///
 /// With the summary of the source, from [`summarize`], an interrupted copy of the same contents is
-/// resumed. `step` receives the number of entries processed after each part is written; its error
-/// ends the copy.
+/// resumed. The new store is read back and compared before it can be opened. `step` receives the
+/// number of entries processed after each part of a phase; its error ends the copy.
 ///
 /// # Errors
 /// [`BackupError`] and errors of `step`.
@@ -39,7 +48,7 @@ pub async fn copy_store<E: From<BackupError>>(
     source: &Arc<dyn Store>,
     target: &Arc<dyn Store>,
     expected: Option<Summary>,
-    mut step: impl FnMut(u64) -> Result<(), E>,
+    mut step: impl FnMut(CopyPhase, u64) -> Result<(), E>,
 ) -> Result<Summary, E> {
     let export = Export::begin(Arc::clone(source)).await;
     let mut export = export.map_err(BackupError::from)?;
@@ -52,27 +61,19 @@ pub async fn copy_store<E: From<BackupError>>(
             restore.take(line).await.map_err(BackupError::from)?;
         }
         lines.clear();
-        step(export.entries())?;
+        step(CopyPhase::Writing, export.entries())?;
+    }
+    while restore.compare().await.map_err(BackupError::from)? {
+        step(CopyPhase::Comparing, restore.compared())?;
     }
     let report = restore.finish().await.map_err(BackupError::from)?;
     Ok(report.store)
 }
 
-/// Reads a whole store and compares it with an expected summary.
+/// Reads a whole store and returns true if it has an expected summary.
 ///
 /// # Errors
-/// [`BackupError::Differs`] and errors of the store.
-pub async fn compare(
-    store: &Arc<dyn Store>,
-    expected: &Summary,
-    progress: impl FnMut(u64),
-) -> Result<(), BackupError> {
-    let found = summarize(store, progress).await?;
-    if found == *expected {
-        return Ok(());
-    }
-    Err(BackupError::Differs {
-        read: expected.sha256.clone(),
-        written: found.sha256,
-    })
+/// [`BackupError::Export`], [`BackupError::Store`].
+pub async fn is_copy(store: &Arc<dyn Store>, expected: &Summary) -> Result<bool, BackupError> {
+    Ok(summarize(store, |_| {}).await? == *expected)
 }

@@ -6,6 +6,7 @@ pub mod compaction;
 mod copying;
 mod dump_file;
 mod lines;
+mod mount_points;
 #[cfg(unix)]
 mod operation;
 pub mod switch;
@@ -19,7 +20,7 @@ use knowledge_core::dump::{
 };
 use knowledge_core::store::{Store, StoreError};
 
-pub use self::copying::{compare, copy_store, summarize};
+pub use self::copying::{CopyPhase, copy_store, is_copy, summarize};
 pub use self::dump_file::{DumpFile, Origin};
 pub use self::lines::{CheckedDump, DumpLines, check};
 #[cfg(unix)]
@@ -54,14 +55,6 @@ pub enum BackupError {
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The copy differs from its source.
-    #[error("the copy differs from its source: its checksum is {written} instead of {read}")]
-    Differs {
-        /// Checksum of the source.
-        read: String,
-        /// Checksum of the copy.
-        written: String,
-    },
 }
 
 impl BackupError {
@@ -76,8 +69,9 @@ impl BackupError {
 
 /// Restores a dump into an empty store, or resumes an interrupted restore of the same dump.
 ///
-/// Resuming requires `expected`, the dump's summary. `progress` receives the number of bytes and
-/// entries read.
+/// Resuming requires `expected`, the dump's summary. The store is read back and compared before it
+/// can be opened. `progress` receives the number of bytes of the dump and of entries processed in
+/// each phase.
 ///
 /// # Errors
 /// [`BackupError`].
@@ -86,12 +80,15 @@ pub async fn restore(
     store: &Arc<dyn Store>,
     expected: Option<Summary>,
     policy: CredentialPolicy,
-    mut progress: impl FnMut(u64, u64),
+    mut progress: impl FnMut(CopyPhase, u64, u64),
 ) -> Result<(Option<Header>, RestoreReport), BackupError> {
     let mut restore = Restore::begin(Arc::clone(store), expected, policy).await?;
     while let Some(line) = lines.read()? {
         restore.take(line).await?;
-        progress(lines.bytes(), restore.entries());
+        progress(CopyPhase::Writing, lines.bytes(), restore.entries());
+    }
+    while restore.compare().await? {
+        progress(CopyPhase::Comparing, lines.bytes(), restore.compared());
     }
     let header = restore.header().cloned();
     Ok((header, restore.finish().await?))

@@ -268,8 +268,15 @@ impl SwapPaths {
     }
 
     /// Renames the old store.
-    pub(super) fn rename_old(&self, keeps: bool) -> Result<(), SwitchError> {
-        self.rename(&self.directory, self.old_path(keeps))
+    ///
+    /// If that fails, the swap is undone: the old store then opens without what is beside it, which
+    /// a container may lose.
+    pub(super) fn rename_old(&self, keeps: bool, journal: &mut Journal) -> Result<(), SwitchError> {
+        let renamed = self.rename(&self.directory, self.old_path(keeps));
+        if renamed.is_err() {
+            let _ = self.recover_locked(journal);
+        }
+        renamed
     }
 
     /// Renames the new store.

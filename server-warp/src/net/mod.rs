@@ -7,6 +7,7 @@
 //! | --- | --- |
 //! | sends an incomplete header or nothing, or keeps an idle connection | closes after [`header_read_timeout`](NetConfig::header_read_timeout), without a response |
 //! | sends a header that is too long, or something other than HTTP | 431 or 400 with an empty body, closes |
+//! | sends no `Host`, or several, or a transfer coding other than one `chunked` | 400, closes |
 //! | sends part of a body and stops | 503 after [`body_read_timeout`](NetConfig::body_read_timeout), closes |
 //! | sends a body that is too long, chunked or not | 413; keeps reading for a while so that the client receives it, closes |
 //! | exceeds its [rate limit](NetConfig::rate_limit) | 429 with `Retry-After`; the connection stays open |

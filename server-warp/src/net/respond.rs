@@ -9,9 +9,9 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures::FutureExt;
-use http::header::{HOST, ORIGIN, STRICT_TRANSPORT_SECURITY};
+use http::header::{HOST, ORIGIN, STRICT_TRANSPORT_SECURITY, TRANSFER_ENCODING};
 use http::uri::Authority;
-use http::{HeaderName, HeaderValue, Request, Version};
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Version};
 use hyper::body::{Body, Incoming};
 use knowledge_core::api::MatchedRoute;
 use opentelemetry::context::FutureExt as _;
@@ -66,9 +66,9 @@ where
     let mut record = Record::begin(&shared, &exchange, &request);
     request.extensions_mut().insert(Arc::clone(&exchange));
 
-    if !has_valid_host(&request) {
-        // What follows on the connection may be meant for another host.
-        let rejected = shared.reject_and_close(&exchange, &Rejection::HostInvalid);
+    if let Some(rejection) = ambiguity(&request) {
+        // What follows on the connection may be something else for a proxy, or for another host.
+        let rejected = shared.reject_and_close(&exchange, &rejection);
         let mut response = rejected.into_response();
         record.respond(&mut response);
         return Ok(response);
@@ -109,6 +109,26 @@ where
     }
     record.respond(&mut response);
     Ok(response)
+}
+
+/// Returns the rejection of a request that a proxy could have understood otherwise.
+///
+/// hyper ignores a `Content-Length` beside a `Transfer-Encoding`, and closes the connection.
+fn ambiguity<B>(request: &Request<B>) -> Option<Rejection> {
+    if !has_valid_host(request) {
+        Some(Rejection::HostInvalid)
+    } else if !has_known_coding(request.headers()) {
+        Some(Rejection::BodyUnreadable)
+    } else {
+        None
+    }
+}
+
+/// Returns true if a body has no transfer coding but chunks, once (RFC 9112, 6.1 and 7).
+fn has_known_coding(headers: &HeaderMap) -> bool {
+    let mut codings = headers.get_all(TRANSFER_ENCODING).into_iter();
+    let is_chunked = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"chunked");
+    codings.next().is_none_or(is_chunked) && codings.next().is_none()
 }
 
 /// Returns true if a request names its host as RFC 9112, 3.2, requires.

@@ -108,6 +108,8 @@ async fn client_never_connects_to_forbidden_literal() {
         ("[::1]", "loopback (RFC 4291)"),
         ("[::]", "unspecified (RFC 4291)"),
         ("169.254.169.254", "link-local (RFC 3927)"),
+        ("168.63.129.16", "Azure host"),
+        ("[::ffff:168.63.129.16]", "Azure host"),
         ("[fd00:ec2::254]", "unique local (RFC 4193)"),
     ] {
         let url = format!("http://{host}:{port}/");

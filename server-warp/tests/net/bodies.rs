@@ -143,6 +143,47 @@ async fn malformed_chunk_is_rejected() {
     assert!(client.closed_silently().await);
 }
 
+/// No other coding is decoded: a proxy that decodes it would see another body.
+#[tokio::test]
+async fn transfer_coding_other_than_chunked_is_rejected() {
+    let server = server().await;
+    for coding in [
+        "gzip, chunked",
+        "identity, chunked",
+        "chunked, chunked",
+        "chunked\r\nTransfer-Encoding: chunked",
+        "gzip\r\nTransfer-Encoding: chunked",
+    ] {
+        let mut client = server.connect().await;
+        let start = format!("POST /echo HTTP/1.1\r\nHost: test\r\nTransfer-Encoding: {coding}");
+        client.send(start + "\r\n\r\n").await;
+        let answer = client.answer().await;
+        answer.assert_is(400, "POST /echo BodyUnreadable");
+        assert!(client.closed_silently().await, "{coding}");
+    }
+    let upper = "POST /echo HTTP/1.1\r\nHost: test\r\nTransfer-Encoding: Chunked\r\n\r\n";
+    let answer = server.ask(format!("{upper}0\r\n\r\n")).await;
+    assert_eq!(answer.status, 200);
+}
+
+/// The chunks decide, and nothing else is read from the connection (RFC 9112, 6.3).
+#[tokio::test]
+async fn length_beside_chunks_is_ignored_and_closes() {
+    let server = server().await;
+    let (length, chunked) = ("Content-Length: 3\r\n", "Transfer-Encoding: chunked\r\n");
+    for headers in [[length, chunked], [chunked, length]] {
+        let mut client = server.connect().await;
+        let start = format!("POST /echo HTTP/1.1\r\nHost: test\r\n{}", headers.concat());
+        client
+            .send(start + "\r\n" + &chunk("body") + "0\r\n\r\n")
+            .await;
+        let answer = client.answer().await;
+        answer.assert_is(200, "body");
+        assert_eq!(answer.header("connection"), Some("close"));
+        assert!(client.closed_silently().await);
+    }
+}
+
 #[tokio::test]
 async fn bodies_beyond_memory_budget_are_rejected_small_ones_served() {
     let server = Running::start(NetConfig {

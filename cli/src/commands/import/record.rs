@@ -4,11 +4,13 @@ use std::collections::HashMap;
 use std::fmt;
 
 use knowledge_core::limits::Limits;
-use knowledge_core::model::{AudienceLabel, AudienceScope, SensitivityLabel};
+use knowledge_core::model::{AudienceLabel, AudienceScope, SensitivityLabel, is_blank_name};
 use knowledge_core::service::NewMemory;
 use knowledge_server::explain::explain;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
+
+use crate::terminal::plain;
 
 /// A memory of the input, and its key at the source.
 #[derive(Debug)]
@@ -76,9 +78,10 @@ impl Problem {
     }
 
     pub(super) fn with(reason: impl Into<String>, detail: impl Into<String>) -> Self {
+        // They quote the input, such as the names of fields.
         Self {
-            reason: reason.into(),
-            detail: detail.into(),
+            reason: plain(&reason.into()).into_owned(),
+            detail: plain(&detail.into()).into_owned(),
         }
     }
 
@@ -201,7 +204,7 @@ impl SourceKey {
 /// Returns the first line of a text that is not blank, as a title of limited length.
 fn title_of(content: &str, chars_max: usize) -> String {
     let mut lines = content.lines().map(str::trim);
-    let line = lines.find(|line| !line.is_empty()).unwrap_or_default();
+    let line = lines.find(|line| !is_blank_name(line)).unwrap_or_default();
     let mut title: String = line
         .chars()
         .map(|char| if char.is_control() { ' ' } else { char })

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use knowledge_core::store::{Commit, Key};
 use knowledge_http_suite::rows;
@@ -244,6 +244,39 @@ async fn compaction_without_free_space_writes_nothing() {
         "{refused:?}"
     );
     assert_eq!(names(&scratch), ["data", "data.key"]);
+}
+
+/// Makes the first rename fail, once the new store is complete.
+struct Obstructs(PathBuf);
+
+impl Watcher for Obstructs {
+    fn progress(&mut self, _: Phase, _: u64, _: u64) {}
+
+    fn step(&mut self, step: Step) -> Result<(), CompactionError> {
+        if step == Step::Copied {
+            std::os::unix::fs::symlink("nowhere", &self.0).unwrap();
+        }
+        Ok(())
+    }
+}
+
+/// A container may lose what is beside the directory of its volume: the store must open without it.
+#[tokio::test]
+async fn compaction_that_cannot_rename_leaves_no_mark() {
+    let scratch = complete().await;
+    let before = dumped(&scratch, "data", "before.jsonl");
+    let config = DataConfig::at(scratch.path("data"));
+    let link = scratch.path("data.before-compaction");
+    let failed = compact(&config, false, &mut Obstructs(link.clone())).await;
+    assert!(
+        matches!(failed, Err(CompactionError::Switch(SwitchError::Io { .. }))),
+        "{failed:?}"
+    );
+    fs::remove_file(link).unwrap();
+    assert!(!scratch.path("data/knowledge-store.replaced").exists());
+    assert_eq!(names(&scratch), ["data", "data.key"]);
+    fs::remove_file(scratch.path("data.compaction.lock")).unwrap();
+    assert!(dumped(&scratch, "data", "after.jsonl") == before);
 }
 
 /// Ends a compaction at a step, as a kill does.

@@ -237,12 +237,27 @@ async fn damaged_source_is_not_copied() {
     assert!(!scratch.path("dump.jsonl").exists());
 }
 
+/// A mistyped address may have a password.
+#[test]
+fn copy_does_not_quote_an_invalid_address() {
+    let address = "pgsql://app:hunter2@db/knowledge";
+    for args in [
+        ["copy", "--from", address, "--to", "sled:new"],
+        ["copy", "--from", "sled:data", "--to", address],
+        ["demo", "--store", address, "--memories", "10"],
+    ] {
+        let refused = knowledge(&args).refused();
+        refused.assert_has("must be sled:DIR, fjall:DIR, postgres://USER@HOST/DATABASE");
+        refused.assert_lacks("hunter2");
+    }
+}
+
 #[tokio::test]
 async fn complete_copy_is_compared_when_copied_again() {
     let scratch = complete().await;
     copy(&scratch, ("sled", "data"), ("fjall", "new")).ok();
     fs::remove_file(scratch.path("new.key")).unwrap();
-    // The state of an interruption between the last entry and the comparison.
+    // The state of an interruption between the last entry and the key.
     copy(&scratch, ("sled", "data"), ("fjall", "new")).ok();
     assert!(scratch.path("new.key").exists());
     let store = DataConfig::at(scratch.path("new")).open_store().unwrap();

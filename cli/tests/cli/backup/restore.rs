@@ -4,12 +4,14 @@ use std::fs;
 use std::sync::Arc;
 
 use knowledge_core::dump::{CredentialPolicy, Restore};
+use knowledge_core::service::SCHEMA;
 use knowledge_core::store::Store;
 use knowledge_http_suite::rows;
 use knowledge_server::backup::{DumpLines, check};
 use knowledge_server::data::DataConfig;
 
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 
 use super::{complete, dumped, on};
 use crate::support::{AssertText, Scratch, get, knowledge, start};
@@ -104,6 +106,36 @@ async fn interrupted_restore_is_not_served_until_completed() {
     let once = dumped(&scratch, "once", "once.jsonl");
     assert!(dumped(&scratch, "copy", "copy.jsonl") == once && once != whole);
     on(&scratch, "copy", &["verify"]).ok();
+}
+
+/// A dump whose first line does not describe its store, with the checksum that it then has.
+#[tokio::test]
+async fn restore_that_differs_from_its_dump_is_not_served() {
+    let scratch = complete().await;
+    let whole = dumped(&scratch, "data", "whole.jsonl");
+    let (schema, other) = (format!("\"schema\":{SCHEMA}"), "\"schema\":null");
+    let forged = whole.replacen(&schema, other, 1);
+    assert!(forged.lines().next().unwrap().contains(other));
+    let (lines, _) = forged.split_at(forged.rfind("{\"entries\"").unwrap());
+    let (entries, sha256) = (lines.lines().count() - 1, Sha256::digest(lines));
+    let digits = sha256.iter().map(|byte| format!("{byte:02x}"));
+    let sha256: String = digits.collect();
+    let summary = format!("{{\"entries\":{entries},\"sha256\":\"{sha256}\"}}\n");
+    let forged = scratch.write("forged.jsonl", &format!("{lines}{summary}"));
+
+    let refused = on(
+        &scratch,
+        "copy",
+        &["restore", "--keep-credentials", &forged],
+    )
+    .failed();
+    refused.assert_has("the copy differs from its source");
+    fs::copy(scratch.path("data.key"), scratch.path("copy.key")).unwrap();
+    let refused = on(&scratch, "copy", &["serve", "--listen=127.0.0.1:0"]).failed();
+    refused.assert_has("the store contains an unfinished restore");
+    let verified = on(&scratch, "copy", &["verify"]);
+    assert_eq!(verified.code, 1);
+    verified.shows("meta: unfinished");
 }
 
 #[test]

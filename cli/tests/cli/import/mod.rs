@@ -158,3 +158,19 @@ fn import_names_missing_resources() {
     let message = run(&[&scratch.arg("missing"), "--workspace=support"]);
     message.assert_ends("No such file or directory (os error 2)");
 }
+
+/// The names of fields are the file's: they must not give commands to the terminal.
+#[test]
+fn import_escapes_control_characters_of_unknown_fields() {
+    let scratch = Scratch::with_org();
+    let field = "\u{1b}]0;owned\u{7}\u{9b}2J\nline 2: imported";
+    let entry = json!({ "title": "t", "content": "c", field: "x" });
+    let file = scratch.write("fields.jsonl", &format!("{entry}\n"));
+    for more in [&["--dry-run"][..], &[], &["--strict"]] {
+        let done = import(&scratch, &file, more);
+        let shown = format!("{}{}", done.stdout, done.stderr);
+        shown.assert_has(r"unknown field `\u{1b}]0;owned\u{7}\u{9b}2J line 2: imported`");
+        let is_command = |char: char| char.is_control() && char != '\n';
+        assert!(!shown.contains(is_command), "{shown:?}");
+    }
+}

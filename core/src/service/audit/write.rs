@@ -189,8 +189,11 @@ impl AuditedOperation {
             bytes += mark.as_bytes().len();
             transaction.put(mark, &());
         }
-        let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
-        transaction.add(audit_counter(actor.org, self.at), bytes);
+        // Reads must not use up what others need for changes.
+        if action != AuditAction::MemoryRead {
+            let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
+            transaction.add(audit_counter(actor.org, self.at), bytes);
+        }
     }
 }
 

@@ -206,7 +206,8 @@ impl Memories<'_> {
         caller.in_workspace_then(workspace, prefetch, &marks).await
     }
 
-    /// Changes one memory. An update that sets nothing returns the memory unchanged.
+    /// Changes one memory. An update that changes nothing returns the memory as it is, which is
+    /// audited as a read.
     ///
     /// Labels change by the rules of a bulk update. The title and the text can be changed only by a
     /// caller that may read the memory; a new title or text has to be reviewed again, unless the
@@ -253,7 +254,8 @@ impl Memories<'_> {
                     return Err(Error::PreconditionFailed);
                 }
                 if labels == found.labels && content == found.content {
-                    return op.done(found.shown(visibility));
+                    let shown = found.into_answer(&mut op, visibility);
+                    return op.done(shown);
                 }
                 if labels != found.labels {
                     op.transaction.put(keys::memory(org, memory), &labels);

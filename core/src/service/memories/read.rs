@@ -95,6 +95,21 @@ impl FoundMemory {
         }
     }
 
+    /// Returns the visible part of the memory, for an operation that changes nothing.
+    ///
+    /// If it has the content, the audit log records a read of the memory.
+    pub(super) fn into_answer(
+        self,
+        op: &mut Authorized<'_>,
+        visibility: Visibility,
+    ) -> WithEtag<MemoryDetails> {
+        let shown = self.shown(visibility);
+        if visibility == Visibility::Everything {
+            op.audit_read(vec![(self.id, self.labels)]);
+        }
+        shown
+    }
+
     /// Returns the content that a replay keeps: without the title, the text and the source key.
     pub(super) fn kept_content(&self) -> MemoryContent {
         MemoryContent {
@@ -208,10 +223,7 @@ impl Memories<'_> {
                     Err(_) if op.shows_replay(&monitor, memory, labels) => Visibility::Labels,
                     decided => decided?,
                 };
-                let shown = found.shown(visibility);
-                if visibility == Visibility::Everything {
-                    op.audit_read(vec![(memory, found.labels)]);
-                }
+                let shown = found.into_answer(&mut op, visibility);
                 op.done(shown)
             })
             .await

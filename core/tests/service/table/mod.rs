@@ -3,6 +3,7 @@
 mod audit;
 mod authorization;
 pub(crate) mod callers;
+mod confidential;
 mod idempotency;
 mod idempotency_access;
 mod idempotency_faults;

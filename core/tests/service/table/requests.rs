@@ -74,6 +74,11 @@ impl Call {
         self
     }
 
+    /// Returns the body.
+    pub(super) fn body(&self) -> Bytes {
+        self.body.clone()
+    }
+
     /// Returns the body; null if the request has none.
     pub(super) fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_default()
