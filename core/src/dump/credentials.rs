@@ -69,7 +69,8 @@ impl RevokedCredentials {
                 // The credential of the key was counted before.
                 self.tokens = self.tokens.saturating_sub(1);
             }
-            "credential_id" | "credential_use" | "mcp_key_count" | "mcp_key_use" => {}
+            "credential_id" | "credential_use" | "token" | "token_count" => {}
+            "mcp_key_count" | "mcp_key_use" => {}
             "due" if expires_credential(&value) => {}
             "inbound_webhook" => {
                 self.inbound_webhooks += 1;
@@ -107,7 +108,7 @@ fn expires_credential(task: &[u8]) -> bool {
         return false;
     };
     let expiring = records.first().map(|key| keys::family_name(key));
-    matches!(expiring, Some("credential" | "mcp_key"))
+    matches!(expiring, Some("credential" | "mcp_key" | "token"))
 }
 
 /// Returns the record of an inbound webhook with its secrets revoked.

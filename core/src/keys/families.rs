@@ -98,6 +98,13 @@ macro_rules! families {
         /// Time of the last use of a credential, to within an hour.
         credential_use(org: OrgId, credential: CredentialId) => Timestamp,
             with org(org), with credential_id(org, credential);
+        /// API token of a member, apart from its credential.
+        token(org: OrgId, member: MemberId = member_id, token: CredentialId = id) => ApiToken,
+            range tokens(org, member),
+            with org(org), counted by token_count(org, member),
+            checked by tenants::token(org, member);
+        /// Counter of the API tokens of a member; guards the limit.
+        token_count(org: OrgId, member: MemberId) => Count, checked by operations::counter();
 
         /// Source.
         source(org: OrgId, source: SourceId = id) => Source,

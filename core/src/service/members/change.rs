@@ -2,13 +2,16 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
-use crate::access::{ActionSet, RoleRef};
-use crate::error::{EntityKind, Error};
+use crate::access::{ActionSet, CredentialKind, RoleRef, Secret, TokenScope};
+use crate::error::{EntityKind, Error, ProblemCode};
 use crate::keys;
-use crate::limits::TEAMS_PER_MEMBER_MAX;
-use crate::model::{AuditAction, Member, MemberId, OrgId, Quota, ResourceKind, WorkspaceId};
+use crate::limits::{INVITATION_LIFETIME, TEAMS_PER_MEMBER_MAX};
+use crate::model::{
+    AuditAction, CredentialId, Member, MemberId, MemberKind, OrgId, Quota, ResourceKind, Timestamp,
+    WorkspaceId,
+};
 use crate::operation::Operation;
 use crate::request::request;
 use crate::request::rules::{Items, List, Name, Parsed, Slug};
@@ -21,7 +24,11 @@ use crate::service::members::assign::{
 use crate::service::members::with_roles;
 use crate::service::operation::Prefetch;
 use crate::service::page::{Listing, Page, PageRecord, PageRequest};
-use crate::service::{Caller, IfMatch, MemberAssignment, Members, NewMember, WithEtag};
+use crate::service::sign_in::login_url;
+use crate::service::{
+    Caller, IfMatch, Issued, KnowledgeService, MemberAssignment, Members, NewMember, NewToken,
+    WithEtag,
+};
 use crate::store::{Direction, Key, Transaction};
 
 /// A role in one workspace, which replaces the role in the organisation there.
@@ -43,6 +50,47 @@ pub struct MemberDetails {
     pub member: Member,
     /// Roles that replace the one in the organisation, ordered by identifier of the workspace.
     pub workspace_roles: Vec<WorkspaceRole>,
+}
+
+/// A member that was just added.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
+pub struct AddedMember {
+    /// Fields that later responses show too.
+    #[serde(flatten)]
+    pub details: MemberDetails,
+    /// Way in for the member, returned only in this response; `null` if the request asks for none,
+    /// or if the response is repeated for an `Idempotency-Key`.
+    pub login_link: Option<LoginLink>,
+}
+
+/// A link with which a member signs in, once.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
+pub struct LoginLink {
+    /// Secret of the link, which [`Sessions::sign_in`](crate::service::Sessions::sign_in)
+    /// exchanges for a session.
+    #[serde(serialize_with = "expose_link")]
+    #[cfg_attr(feature = "openapi", schemars(with = "String"))]
+    pub secret: Secret,
+    /// URL of the link; `null` if the service does not know its base URL.
+    pub url: Option<String>,
+    /// Time from which the link is invalid.
+    pub expires_at: Timestamp,
+}
+
+fn expose_link<S: Serializer>(secret: &Secret, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(secret.expose())
+}
+
+/// State of a new member in the audit log.
+#[derive(Serialize)]
+struct NewMemberState<'m> {
+    #[serde(flatten)]
+    member: &'m Member,
+    /// Credential of the login link, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    login_link_id: Option<CredentialId>,
 }
 
 request! {
@@ -114,9 +162,12 @@ impl Members<'_> {
 
     /// Adds a member, without issuing a token or session.
     ///
+    /// A person gets a login link, if the request asks for it. Only this response contains it; that
+    /// of a repetition with the idempotency key does not.
+    ///
     /// # Errors
-    /// Those of [`Operation::AddMember`]; [`Error::InvalidRequest`] for an unknown or inactive role
-    /// or a role of a workspace; [`Error::Forbidden`] for a role with actions that the caller lacks
+    /// Those of [`Operation::AddMember`]; [`Error::InvalidRequest`] for an unknown or inactive
+    /// role, a role of a workspace, or the login link of a service account; [`Error::Forbidden`] for a role with actions that the caller lacks
     /// in the organisation or in a workspace, for a team that the caller cannot grant, or if anyone
     /// but an owner adds an owner; [`Error::SlugTaken`] for the handle of another or a former
     /// member.
@@ -125,8 +176,13 @@ impl Members<'_> {
         caller: &Caller,
         org_slug: &str,
         new: &NewMember,
-    ) -> Result<WithEtag<MemberDetails>, Error> {
+    ) -> Result<WithEtag<AddedMember>, Error> {
         self.service.checks().check(new)?;
+        if new.login_link && new.kind == MemberKind::ServiceAccount {
+            let (path, code) = ("login_link", ProblemCode::InvalidValue);
+            let message = "must be false: a service account has tokens and does not sign in";
+            return Err(Error::invalid(path, code, message));
+        }
         self.service
             .once(
                 Operation::AddMember,
@@ -160,17 +216,28 @@ impl Members<'_> {
                     let member = provisioning
                         .add_member(&mut op.transaction, org, new, now)
                         .await?;
+                    let link = new.login_link.then(|| {
+                        let transaction = &mut op.transaction;
+                        self.service.new_login_link(transaction, org, member.id)
+                    });
+                    let state = NewMemberState {
+                        member: &member,
+                        login_link_id: link.as_ref().map(|link| link.record.id),
+                    };
                     let resource = (ResourceKind::Member, member.id.0);
-                    op.created(AuditAction::MemberCreate, resource, &member);
+                    op.created(AuditAction::MemberCreate, resource, &state);
+                    let login_link = link.map(|link| self.service.shown_login_link(link));
                     let workspace_roles = Vec::new();
-                    op.done(WithEtag::strong(MemberDetails {
+                    let details = WithEtag::strong(MemberDetails {
                         member,
                         workspace_roles,
-                    }))
+                    });
+                    op.done(added(details, login_link))
                 },
                 |caller, replay| async move {
                     let member = MemberId(replay.created);
-                    self.get(&caller, org_slug, member).await
+                    let details = self.get(&caller, org_slug, member).await?;
+                    Ok(added(details, None))
                 },
             )
             .await
@@ -278,6 +345,47 @@ impl Members<'_> {
     }
 }
 
+impl KnowledgeService {
+    /// Creates the login link of a new member, with whose addition it is audited.
+    fn new_login_link(
+        &self,
+        transaction: &mut Transaction,
+        org: OrgId,
+        member: MemberId,
+    ) -> Issued {
+        let new = NewToken {
+            member,
+            kind: CredentialKind::Link,
+            name: "login link of a new member".to_owned(),
+            scope: TokenScope::default(),
+            lifetime: INVITATION_LIFETIME,
+            is_long_lived: false,
+        };
+        let issued = self.generate_credential(org, &new, None);
+        self.put_credential(transaction, &issued.record, &issued.secret);
+        issued
+    }
+
+    fn shown_login_link(&self, link: Issued) -> LoginLink {
+        let base_url = self.base_url();
+        LoginLink {
+            url: base_url.map(|base_url| login_url(base_url, link.secret.expose())),
+            expires_at: link.record.expires_at,
+            secret: link.secret,
+        }
+    }
+}
+
+/// Returns a new member with its login link. The entity tag is that of later responses.
+fn added(details: WithEtag<MemberDetails>, login_link: Option<LoginLink>) -> WithEtag<AddedMember> {
+    let (details, etag) = (details.value, details.etag);
+    let value = AddedMember {
+        details,
+        login_link,
+    };
+    WithEtag { value, etag }
+}
+
 /// Returns the reads of a member with its current roles.
 fn details_prefetch(org: OrgId, member: MemberId) -> Prefetch {
     let prefetch = Prefetch::keys([keys::member(org, member)]);
@@ -321,7 +429,11 @@ fn details(stored: &Member, roles: &HeldRoles) -> MemberDetails {
 ///
 /// # Errors
 /// [`Error::Forbidden`] naming the first team that the caller can neither grant nor take away.
-fn require_teams(caller: &Principal, before: &[String], after: &[String]) -> Result<(), Error> {
+pub(crate) fn require_teams(
+    caller: &Principal,
+    before: &[String],
+    after: &[String],
+) -> Result<(), Error> {
     if caller.org_actions() == ActionSet::ALL {
         return Ok(());
     }

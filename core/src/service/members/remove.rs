@@ -21,6 +21,7 @@ use crate::service::members::with_roles;
 use crate::service::operation::Prefetch;
 use crate::service::quota::release_unit;
 use crate::service::tasks::ScheduledTask;
+use crate::service::tokens::forget_tokens;
 use crate::service::workspace::mcp_keys::{forget_keys, key_workspace};
 use crate::service::{Caller, KnowledgeService, Members};
 use crate::store::{Direction, Key, StoreExt, Transaction, decode_value};
@@ -235,7 +236,7 @@ impl KnowledgeService {
         let theirs = &theirs;
         self.transact(|mut transaction| async move {
             let found = transaction.get_many::<CredentialRecord>(theirs).await?;
-            let mut mcp_keys = Vec::new();
+            let (mut mcp_keys, mut tokens) = (Vec::new(), Vec::new());
             for (key, record) in theirs.iter().zip(found) {
                 let Some(record) = record else {
                     continue;
@@ -244,8 +245,10 @@ impl KnowledgeService {
                 transaction.delete(keys::credential_id(org, record.id));
                 transaction.delete(keys::credential_use(org, record.id));
                 mcp_keys.extend(key_workspace(&record).map(|workspace| (workspace, record.id)));
+                tokens.push(record.id);
             }
             forget_keys(&mut transaction, org, &mcp_keys).await?;
+            forget_tokens(&mut transaction, org, member, &tokens).await?;
             Ok(transaction.done(()))
         })
         .await

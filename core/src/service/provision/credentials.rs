@@ -8,7 +8,7 @@ use crate::access::{CredentialKind, CredentialRecord, Secret, SecretHash, TokenS
 use crate::env::Env;
 use crate::error::{EntityKind, Error, ProblemCode};
 use crate::keys;
-use crate::limits::SCOPE_ITEMS_MAX;
+use crate::limits::{SCOPE_ITEMS_MAX, TOKEN_LIFETIME_CEILING};
 use crate::model::{AudienceLabel, AuditAction, ResourceKind, WorkspaceId};
 use crate::model::{CredentialId, Member, OrgId, Timestamp};
 use crate::request::rules::{Field, Id, Items, List, Name, Parsed};
@@ -17,14 +17,14 @@ use crate::service::KnowledgeService;
 use crate::service::audit::write::{Actor, AuditedOperation};
 use crate::service::page::{Listing, Page, PageRecord, PageRequest};
 use crate::service::tasks::ScheduledTask;
+use crate::service::tokens::forget_tokens;
+use crate::service::tokens::types::ApiToken;
 use crate::service::workspace::mcp_keys::{forget_keys, key_workspace};
 use crate::store::{Direction, Key, KeyEntry, StoreExt, Transaction, decode_value};
 
 /// A list in the scope of a token.
 type ScopeList<R> = Option<List<R, Items<0, SCOPE_ITEMS_MAX>>>;
 
-/// Maximum lifetime of a token or session.
-const LIFETIME_MAX: Duration = Duration::from_secs(400 * 24 * 60 * 60);
 /// Maximum lifetime of a login link.
 const LINK_LIFETIME_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 /// Maximum lifetime of one that is long-lived by request.
@@ -45,7 +45,7 @@ impl Provisioning<'_> {
         let lifetime_max = match (new.kind, new.is_long_lived) {
             (CredentialKind::Link, _) => LINK_LIFETIME_MAX,
             (_, true) => LONG_LIFETIME_MAX,
-            (_, false) => LIFETIME_MAX,
+            (_, false) => TOKEN_LIFETIME_CEILING,
         };
         if new.lifetime.is_zero() || new.lifetime > lifetime_max {
             let requirement = match new.kind {
@@ -208,20 +208,33 @@ pub(in crate::service) async fn revoke(
     (key, before): (Key, CredentialRecord),
     now: Timestamp,
 ) -> Result<CredentialRecord, Error> {
+    let after = mark_revoked(transaction, (key, &before), now).await?;
+    let resource = (ResourceKind::Credential, after.id.0);
+    let action = AuditAction::CredentialRevoke;
+    let operation = AuditedOperation::begin(transaction, env, now);
+    operation.changed(transaction, actor, action, resource, &before, &after);
+    Ok(after)
+}
+
+/// Revokes a credential, which its caller audits.
+pub(in crate::service) async fn mark_revoked(
+    transaction: &mut Transaction,
+    (key, before): (Key, &CredentialRecord),
+    now: Timestamp,
+) -> Result<CredentialRecord, Error> {
     let (org, id) = (before.org_id, before.id);
     let after = CredentialRecord {
         revoked_at: Some(now),
         ..before.clone()
     };
     transaction.put(key, &after);
+    // An MCP key or a token no longer counts towards its limit.
     if let Some(workspace) = key_workspace(&after) {
-        // An MCP key no longer counts towards its quota.
         forget_keys(transaction, org, &[(workspace, id)]).await?;
     }
-    let resource = (ResourceKind::Credential, id.0);
-    let action = AuditAction::CredentialRevoke;
-    let operation = AuditedOperation::begin(transaction, env, now);
-    operation.changed(transaction, actor, action, resource, &before, &after);
+    if after.kind == CredentialKind::Bearer {
+        forget_tokens(transaction, org, after.member_id, &[id]).await?;
+    }
     Ok(after)
 }
 
@@ -235,7 +248,25 @@ impl KnowledgeService {
         new: &NewToken,
         idle_timeout: Option<Duration>,
     ) -> Issued {
-        let (env, org) = (self.env(), actor.org);
+        let issued = self.generate_credential(actor.org, new, idle_timeout);
+        let record = &issued.record;
+        self.create_credential(transaction, actor, record, &issued.secret);
+        if record.kind == CredentialKind::Bearer {
+            let token = ApiToken::of(record, actor.member);
+            transaction.add(keys::token_count(record.org_id, record.member_id), 1);
+            self.put_token(transaction, record.org_id, &token);
+        }
+        issued
+    }
+
+    /// Generates a credential, without writing it.
+    pub(in crate::service) fn generate_credential(
+        &self,
+        org: OrgId,
+        new: &NewToken,
+        idle_timeout: Option<Duration>,
+    ) -> Issued {
+        let env = self.env();
         let now = env.now();
         let secret = Secret::generate(new.kind, org, env);
         let record = CredentialRecord {
@@ -251,7 +282,6 @@ impl KnowledgeService {
             expires_at: now.plus(new.lifetime),
             revoked_at: None,
         };
-        self.create_credential(transaction, actor, &record, &secret);
         Issued { secret, record }
     }
 

@@ -1,16 +1,18 @@
 //! Records that the requests name.
 
-use knowledge_core::access::{ActionSet, BaseRole};
+use knowledge_core::access::{ActionSet, BaseRole, TokenScope};
 use knowledge_core::model::{
     ChatId, ConnectorId, CredentialId, DeliveryId, ErasureId, EventType, InboundWebhookId,
-    MemberId, MemoryId, NewErasure, RecallId, RoleId, SubscriptionId, WebhookId,
+    MemberId, MemberKind, MemoryId, NewErasure, RecallId, RoleId, SubscriptionId, WebhookId,
 };
 use knowledge_core::service::Endpoint;
 
 use super::callers::Caller;
 use crate::dispatching::answer;
 use crate::inbound_sender::Sender;
-use crate::make::{HOUR, MEMBER, VIEWER, failure, new_chat, new_mcp_key, new_memory, new_recall};
+use crate::make::{
+    HOUR, MEMBER, VIEWER, failure, new_chat, new_mcp_key, new_member, new_memory, new_recall,
+};
 use crate::world::World;
 use knowledge_testing::requests::with;
 
@@ -25,6 +27,9 @@ pub(super) struct Records {
     pub(super) role: RoleId,
     /// Member with a role in the workspace.
     pub(super) member: MemberId,
+    /// Service account with two tokens.
+    pub(super) account: MemberId,
+    pub(super) token: CredentialId,
     pub(super) recall: RecallId,
     pub(super) erasure: ErasureId,
     pub(super) subscription: SubscriptionId,
@@ -81,7 +86,15 @@ impl Records {
         let member = world.member(MEMBER).await;
         let assigned = world.assign_in(member, workspace, Some(VIEWER));
         assigned.await.unwrap();
+        let account = with(new_member("bot", VIEWER), |new| {
+            new.kind = MemberKind::ServiceAccount;
+        });
+        let account = world.add(&account).await;
+        world.token(account, TokenScope::default()).await;
+        let token = world.token(account, TokenScope::default()).await.record.id;
         Self {
+            account,
+            token,
             memory: memories[0],
             connector,
             mcp_key: world.mcp_key_for("org:acme").await.summary.id,

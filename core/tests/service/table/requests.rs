@@ -181,6 +181,11 @@ async fn path(world: &World, records: &Records, spec: &OperationSpec) -> String 
         };
         delivery = records.deliveries(world, endpoint).await.to_string();
     }
+    // Others manage the tokens of service accounts only.
+    let member = match spec.path.contains("/tokens") {
+        true => records.account,
+        false => records.member,
+    };
     let path = spec
         .path
         .replace("{id}", &id)
@@ -190,7 +195,8 @@ async fn path(world: &World, records: &Records, spec: &OperationSpec) -> String 
         .replace("{keyId}", &records.mcp_key.to_string())
         .replace("{sessionId}", &records.chat.to_string())
         .replace("{roleId}", &records.role.to_string())
-        .replace("{memberId}", &records.member.to_string())
+        .replace("{memberId}", &member.to_string())
+        .replace("{tokenId}", &records.token.to_string())
         .replace("{workspaceId}", &workspace.to_string())
         .replace("{webhookId}", &webhook)
         .replace("{deliveryId}", &delivery);
@@ -267,6 +273,7 @@ fn body(world: &World, records: &Records, operation: Operation) -> Value {
         Operation::AddMember => json!({
             "handle": "grace", "name": "Grace", "role": "member",
         }),
+        Operation::CreateToken => json!({ "name": "Search", "expires_in_seconds": 3600 }),
         Operation::UpdateMember => json!({ "name": "Renamed", "role": "viewer" }),
         Operation::AssignWorkspaceRole => json!({ "role": "member" }),
         Operation::CreateRecall => json!({
@@ -309,6 +316,9 @@ fn body(world: &World, records: &Records, operation: Operation) -> Value {
         | Operation::GetMember
         | Operation::RemoveMember
         | Operation::EndWorkspaceRole
+        | Operation::ListTokens
+        | Operation::GetToken
+        | Operation::EndToken
         | Operation::ListRecalls
         | Operation::GetRecall
         | Operation::DeleteRecall

@@ -10,6 +10,7 @@ use crate::model::{
 };
 use crate::partition::Placement;
 use crate::service::tasks::ScheduledTask;
+use crate::service::tokens::types::ApiToken;
 use crate::service::verify::difference::DifferenceCode;
 use crate::service::verify::expectation::Expectation;
 use crate::service::verify::problem::{Expectations, Problem};
@@ -245,4 +246,19 @@ pub(super) fn credential_id(
     let parsed = parsed.map_err(|_| Problem::unreadable("a value that is not a SHA-256"))?;
     let says = json!({ "id": credential, "org_id": org });
     Ok(vec![Expectation::Contains(keys::credential(parsed), says)])
+}
+
+pub(super) fn token(
+    _: &mut Verifier,
+    entry: &KeyEntry,
+    token: ApiToken,
+    org: OrgId,
+    member: MemberId,
+) -> Expectations {
+    let task = ScheduledTask::record(entry.key.clone());
+    let task = task.counted_by(keys::token_count(org, member));
+    Ok(vec![
+        Expectation::present_or_former(org, member),
+        Expectation::Scheduled(token.expires_at, task),
+    ])
 }
