@@ -158,6 +158,11 @@ pub(super) const PROBES: &[Probe] = &[
     probe("removeMember", ""),
     probe("assignWorkspaceRole", r#"{"role":"viewer"}"#),
     probe("endWorkspaceRole", ""),
+    // Of an unknown member, as of a service account; one's own need nothing.
+    probe("createToken", r#"{"name":"N"}"#),
+    probe("listTokens", ""),
+    probe("getToken", ""),
+    probe("endToken", ""),
     probe("createRecall", r#"{"query":"Q","memory_ids":["$unknown"]}"#),
     probe("listRecalls", ""),
     own("getRecall", "", ALWAYS),

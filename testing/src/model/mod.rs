@@ -47,7 +47,7 @@ pub(crate) use self::response::Moment;
 pub use self::response::{Caller, ErrorResponse, Expected, Outcome, Response, agrees};
 use self::retention_facts::RetentionFacts;
 pub(crate) use self::roles::{OWNER, updated_role};
-use knowledge_core::access::{CredentialRecord, RoleRef};
+use knowledge_core::access::{CredentialKind, CredentialRecord, RoleRef};
 use knowledge_core::limits::Limits;
 use knowledge_core::model::{
     AudienceLabel, BulkResult, BulkUpdate, ChatId, ChatMessageId, CitationSubscription,
@@ -57,7 +57,7 @@ use knowledge_core::model::{
     RoleId, Source, SourceId, SubscriptionId, Timestamp, Webhook, WebhookId, Workspace,
     WorkspaceId,
 };
-use knowledge_core::service::{AuditAction, Chat, ChatMessage, IfMatch, Issued};
+use knowledge_core::service::{ApiToken, AuditAction, Chat, ChatMessage, IfMatch, Issued};
 
 /// Expected contents of one store. Clones are cheap: they share what does not change.
 #[derive(Clone, Debug)]
@@ -117,6 +117,8 @@ pub(crate) struct Org {
     pub(crate) audit: Vec<Arc<AuditOperation>>,
     pub(crate) connectors: BTreeMap<ConnectorId, ConnectorFacts>,
     pub(crate) mcp_keys: BTreeMap<CredentialId, McpKey>,
+    /// API tokens that were not ended, also expired ones.
+    pub(crate) api_tokens: BTreeMap<CredentialId, ApiToken>,
     pub(crate) chats: BTreeMap<ChatId, ChatFacts>,
     /// Retentions by workspace, also removed ones until the next sweep.
     retentions: BTreeMap<WorkspaceId, RetentionFacts>,
@@ -256,6 +258,7 @@ impl Org {
             audit: Vec::new(),
             connectors: BTreeMap::new(),
             mcp_keys: BTreeMap::new(),
+            api_tokens: BTreeMap::new(),
             chats: BTreeMap::new(),
             retentions: BTreeMap::new(),
             recalls: BTreeMap::new(),
@@ -269,6 +272,26 @@ impl Org {
             pings: BTreeMap::new(),
             events: Vec::new(),
         }
+    }
+
+    /// Adds an API token with this credential, and returns it.
+    pub(crate) fn add_api_token(
+        &mut self,
+        record: &CredentialRecord,
+        created_by: Option<MemberId>,
+    ) -> ApiToken {
+        let token = ApiToken {
+            id: record.id,
+            member_id: record.member_id,
+            name: record.name.clone(),
+            scope: record.scope.clone(),
+            created_by,
+            created_at: record.created_at,
+            expires_at: record.expires_at,
+            last_used_at: None,
+        };
+        self.api_tokens.insert(token.id, token.clone());
+        token
     }
 
     /// Adds an endpoint, which receives the events from now on.
@@ -371,6 +394,9 @@ impl Model {
         let record = &issued.record;
         self.add_token(record.clone(), Some(issued.secret.expose().to_owned()));
         let (org, action) = (self.org_mut(record.org_id), AuditAction::CredentialCreate);
+        if record.kind == CredentialKind::Bearer {
+            org.add_api_token(record, None);
+        }
         let entry = AuditFacts::ok(record.id, (), record);
         org.audit_by_operator(action, entry, record.created_at);
     }

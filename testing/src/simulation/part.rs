@@ -14,8 +14,8 @@ use knowledge_core::model::{
 };
 use knowledge_core::service::{
     AuditFilter, ConnectorUpdate, CreateMemory, DeleteRole, Endpoint, IdempotencyKey, IfMatch,
-    InboundBatch, IngestBatch, MemberUpdate, NewChat, NewConnector, NewMcpKey, NewMember,
-    NewRecall, NewRetention, NewSource, PageRequest, SyncOutcome, SyncReport,
+    InboundBatch, IngestBatch, MemberUpdate, NewApiToken, NewChat, NewConnector, NewMcpKey,
+    NewMember, NewRecall, NewRetention, NewSource, PageRequest, SyncOutcome, SyncReport,
 };
 
 /// Part of a request.
@@ -92,7 +92,7 @@ macro_rules! bodies {
 
 bodies! {
     AccessCheck, BulkUpdate, ConnectorUpdate, CreateMemory, CustomRoleUpdate, DeleteRole,
-    InboundBatch, InboundWebhookUpdate, IngestBatch, MemberUpdate, MemoryUpdate, NewChat,
+    InboundBatch, InboundWebhookUpdate, IngestBatch, MemberUpdate, MemoryUpdate, NewApiToken, NewChat,
     NewCitationSubscription, NewConnector, NewCustomRole, NewErasure, NewInboundWebhook, NewMcpKey,
     NewMember, NewRecall, NewRetention, NewSource, NewWebhook, WebhookUpdate,
 }

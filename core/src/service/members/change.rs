@@ -68,6 +68,8 @@ pub struct AddedMember {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct LoginLink {
+    /// Identifier of the link, as the audit log has it.
+    pub id: CredentialId,
     /// Secret of the link, which [`Sessions::sign_in`](crate::service::Sessions::sign_in)
     /// exchanges for a session.
     #[serde(serialize_with = "expose_link")]
@@ -369,6 +371,7 @@ impl KnowledgeService {
     fn shown_login_link(&self, link: Issued) -> LoginLink {
         let base_url = self.base_url();
         LoginLink {
+            id: link.record.id,
             url: base_url.map(|base_url| login_url(base_url, link.secret.expose())),
             expires_at: link.record.expires_at,
             secret: link.secret,

@@ -18,7 +18,7 @@ use crate::model::{
     Workspace, WorkspaceId,
 };
 use crate::operation::Operation;
-use crate::request::Problems;
+use crate::request::{Path, Problems, Request as _};
 use crate::service::access::coverage::{Coverage, HeldRoles};
 use crate::service::access::principal::{Resource, workspace_roles_read};
 use crate::service::members::assign::{Authority, OWNER};
@@ -53,8 +53,7 @@ impl Tokens<'_> {
         member: MemberId,
         new: &NewApiToken,
     ) -> Result<IssuedApiToken, Error> {
-        self.service.checks().check(new)?;
-        let lifetime = self.lifetime(new)?;
+        let lifetime = self.check(new)?;
         self.service
             .once(
                 Operation::CreateToken,
@@ -208,8 +207,10 @@ impl Tokens<'_> {
             .await
     }
 
-    /// Returns the lifetime of a new token, which the service allows.
-    fn lifetime(self, new: &NewApiToken) -> Result<Duration, Error> {
+    /// Checks the request for a token, and returns the lifetime that the token will have.
+    fn check(self, new: &NewApiToken) -> Result<Duration, Error> {
+        let mut problems = Problems::default();
+        new.check(Path::ROOT, &self.service.checks(), &mut problems);
         let lifetime_max = self.service.limits().token_lifetime_max;
         let lifetime = new.lifetime;
         let lifetime = lifetime.unwrap_or_else(|| TOKEN_LIFETIME_DEFAULT.min(lifetime_max));
@@ -217,8 +218,9 @@ impl Tokens<'_> {
             let seconds = lifetime_max.as_secs();
             let message = format!("must be greater than 0 and at most {seconds} seconds");
             let (path, code) = ("expires_in_seconds", ProblemCode::InvalidValue);
-            return Err(Error::invalid(path, code, message));
+            problems.push(path, code, message);
         }
+        problems.into_result()?;
         Ok(lifetime)
     }
 }

@@ -11,7 +11,9 @@ use crate::model::{
     Asked, AuditFacts, ErrorResponse, Expected, Model, Moment, OWNER, Org, RequestErrors, Response,
     Who, none_of,
 };
+use crate::requests::HOUR;
 use crate::simulation::call::{Listing, Request};
+use crate::simulation::indeterminate::Changes;
 use crate::simulation::resolve::View;
 use crate::simulation::world::OrgState;
 use crate::strategies::{EntityRef, RoleEntityRef, entity, etag, governor, name, page, role_pick};
@@ -63,17 +65,19 @@ pub(super) fn strategies() -> Vec<Weighted> {
             })
         })
     });
-    let new = (handle(), name(), first_role(), teams());
+    let person = (handle(), prop::bool::weighted(0.2));
+    let new = (person, name(), first_role(), teams());
     let add = by_session(
         governor(),
         new,
-        |view, by, org, (handle, name, role, teams)| {
+        |view, by, org, ((handle, login_link), name, role, teams)| {
             let new = NewMember::builder()
                 .kind(MemberKind::User)
                 .handle(handle)
                 .name(name)
                 .role(view.role_ref(role))
-                .teams(teams);
+                .teams(teams)
+                .login_link(login_link);
             AddMember::new(by, org, new.build())
         },
     );
@@ -224,16 +228,38 @@ impl Request for AddMember {
             teams: new.teams.clone(),
             created_at: at.now,
         };
+        let login_link = new.login_link.then(|| {
+            let id = at
+                .learned
+                .and_then(|response| response.get("/login_link/id"));
+            let (id, until) = (model.made(id), at.now.plus(24 * HOUR));
+            let secret = model.secret(at, "/login_link/secret", "wkl_");
+            json!({ "id": id, "secret": secret, "url": null, "expires_at": until })
+        });
         let org = model.org_mut(who.org);
         org.members.insert(member.id, member.clone());
-        let entry = AuditFacts::ok(member.id, (), &member);
+        let mut after = json!(member);
+        if let Some(link) = &login_link {
+            after["login_link_id"] = link["id"].clone();
+        }
+        let entry = AuditFacts::ok(member.id, (), &after);
         org.audit(&who, AuditAction::MemberCreate, entry, at.now);
         let details = details(org, &member);
-        Ok(model.tagged(&details, at))
+        let mut response = model.tagged(&details, at);
+        response.body["login_link"] = json!(login_link);
+        Ok(response)
     }
 
     fn learn(&self, org_state: &mut OrgState, response: &Response) {
         org_state.members.extend(response.id().map(MemberId));
+    }
+
+    fn reconstruct(&self, _model: &Model, changes: &Changes<'_>) -> Result<Response, String> {
+        let mut response = changes.created()?;
+        let (_, page) = changes.audit_page()?;
+        let link = &page["body"]["single"]["after"]["login_link_id"];
+        response.body["login_link"] = json!({ "id": link });
+        Ok(response)
     }
 }
 
@@ -312,6 +338,8 @@ impl Request for RemoveMember {
         org.overrides
             .retain(|(holder, _), _| *holder != self.member);
         org.mcp_keys.retain(|_, key| key.acts_as != self.member);
+        org.api_tokens
+            .retain(|_, token| token.member_id != self.member);
         let entry = AuditFacts::ok(self.member, &before, ());
         org.audit(&who, AuditAction::MemberRemove, entry, at.now);
         Ok(Response::done())
