@@ -17,6 +17,7 @@ mod recalls;
 mod roles;
 mod sources;
 mod takeovers;
+mod tokens;
 mod webhooks;
 mod workspaces;
 
@@ -38,6 +39,7 @@ suites![
     roles,
     sources,
     takeovers,
+    tokens,
     webhooks,
     workspaces,
 ];
