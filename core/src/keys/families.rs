@@ -59,6 +59,9 @@ macro_rules! families {
         /// Identifier of the member or former member with this handle.
         member_handle(org: OrgId, handle: &str) => MemberId,
             checked by tenants::member_handle(org, handle);
+        /// Mark of a person that a member added and that has no session or token yet: the hash of
+        /// its login link, if it has one.
+        invitation(org: OrgId, member: MemberId) => Option<String>, with member(org, member);
         /// Counter of users.
         member_count(org: OrgId) => Count, checked by operations::counter();
         /// Time of the removal of a member.

@@ -462,7 +462,17 @@ macro_rules! operations {
                 "handle": "ada", "name": "Ada", "role": "member", "teams": ["platform"],
                 "login_link": true,
             },
-            links [GetMember, UpdateMember, RemoveMember];
+            links [GetMember, UpdateMember, CreateLoginLink, RemoveMember];
+        /// Creates a login link for a person who has no session or token yet.
+        ///
+        /// The link signs the person in once, within a day; its `secret` and `url` are returned
+        /// only in this response, and the link that they had before is revoked. It is for members
+        /// that were added by others, until they sign in for the first time.
+        CreateLoginLink: POST "/v1/orgs/{orgSlug}/members/{memberId}/login-links",
+            201, [400, 404],
+            { requires [Organization MemberManage], audits [CredentialCreate], reads 3 },
+            members.create_login_link(orgSlug: OrgSlug, memberId: MemberId; Empty)
+                -> Data<LoginLink>;
         /// Reads a member with its workspace roles.
         GetMember: GET "/v1/orgs/{orgSlug}/members/{memberId}", 200, [404],
             { requires [Organization RoleRead] },

@@ -18,7 +18,7 @@ use crate::memory;
 use crate::planted::planted;
 
 /// Families whose entries may be missing, since nothing has to refer to them.
-const OPTIONAL: [&str; 12] = [
+const OPTIONAL: [&str; 14] = [
     "audit_bytes",
     "chat_message",
     "credential_use",
@@ -28,6 +28,7 @@ const OPTIONAL: [&str; 12] = [
     "host_pings",
     "idempotency",
     "inbound_message",
+    "invitation",
     "last_ingest",
     "mcp_key_use",
     "member_refusals",

@@ -18,9 +18,9 @@ use knowledge_core::service::{
     AddedMember, ApiToken, AuditEntry, AuditFilter, Caller, Chat, ChatMessage, ClientInfo,
     ConnectorDetails, ConnectorUpdate, CreateMemory, DeleteRole, Endpoint, ErasureResult,
     IdempotencyKey, IfMatch, IngestBatch, IngestedMemory, Issued, IssuedApiToken, IssuedMcpKey,
-    KnowledgeService, MemberAssignment, MemberDetails, MemberUpdate, NewApiToken, NewChat,
-    NewConnector, NewMcpKey, NewMember, NewMemory, NewRecall, NewRetention, NewSource, Page,
-    PageRequest, RedeliveryReport, Retention, RotatedSecret, SyncReport, WithEtag,
+    KnowledgeService, LoginLink, MemberAssignment, MemberDetails, MemberUpdate, NewApiToken,
+    NewChat, NewConnector, NewMcpKey, NewMember, NewMemory, NewRecall, NewRetention, NewSource,
+    Page, PageRequest, RedeliveryReport, Retention, RotatedSecret, SyncReport, WithEtag,
 };
 
 use crate::world::World;
@@ -119,6 +119,7 @@ calls! {
     members.add(org_slug) => add_member(new: &NewMember) -> WithEtag<AddedMember>;
     members.assign_role(org_slug) => assign_role(member: MemberId, assignment: MemberAssignment)
         -> ();
+    members.create_login_link(org_slug) => create_login_link(member: MemberId) -> LoginLink;
     members.end_workspace_role(org_slug) =>
         end_workspace_role(member: MemberId, workspace: WorkspaceId)
         -> ();

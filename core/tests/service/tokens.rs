@@ -389,9 +389,83 @@ async fn new_member_signs_in_once_with_the_link_of_its_addition() {
 
     let late = invite(&world, &world.owner, true).await;
     world.time.pass(DAY);
-    let late = late.login_link.unwrap();
-    let late = world.sign_in(late.secret.expose()).await;
-    assert_eq!(code(late), "unauthenticated");
+    let link = late.login_link.unwrap();
+    let refused = world.sign_in(link.secret.expose()).await;
+    assert_eq!(code(refused), "unauthenticated");
+    // Until then, a new link can be had.
+    let id = late.details.member.id;
+    let link = world.create_login_link(id).await.unwrap();
+    world.sign_in(link.secret.expose()).await.unwrap();
+    assert_eq!(code(world.create_login_link(id).await), "forbidden");
+    world.assert_whole().await;
+}
+
+#[tokio::test]
+async fn new_login_link_replaces_the_earlier_one() {
+    let world = World::new().await;
+    let added = invite(&world, &world.owner, true).await;
+    let id = added.details.member.id;
+    let first = added.login_link.unwrap().secret;
+    let second = world.create_login_link(id).await.unwrap().secret;
+    let third = world.create_login_link(id).await.unwrap().secret;
+    for earlier in [first, second] {
+        assert_eq!(
+            code(world.sign_in(earlier.expose()).await),
+            "unauthenticated"
+        );
+    }
+    world.sign_in(third.expose()).await.unwrap();
+    world.assert_whole().await;
+}
+
+/// Otherwise whoever manages members would read what is labelled for a person.
+#[tokio::test]
+async fn login_link_is_no_way_into_what_belongs_to_somebody() {
+    let world = World::new().await;
+    // Members of the operator, and those who have a token or a session.
+    let provisioned = world.member(VIEWER).await;
+    assert_eq!(
+        code(world.create_login_link(provisioned).await),
+        "forbidden"
+    );
+    let with_token = invite(&world, &world.owner, false).await.details.member.id;
+    world.create_login_link(with_token).await.unwrap();
+    world.token(with_token, TokenScope::default()).await;
+    assert_eq!(code(world.create_login_link(with_token).await), "forbidden");
+    let with_session = invite(&world, &world.owner, true).await.details.member.id;
+    world.session(with_session).await;
+    let refused = world.create_login_link(with_session).await;
+    assert_eq!(code(refused), "forbidden");
+    let bot = with(new_member("bot", VIEWER), |new| {
+        new.kind = MemberKind::ServiceAccount;
+    });
+    let bot = world
+        .add_member(&bot)
+        .await
+        .unwrap()
+        .value
+        .details
+        .member
+        .id;
+    assert_eq!(code(world.create_login_link(bot).await), "forbidden");
+}
+
+#[tokio::test]
+async fn login_link_needs_coverage() {
+    let world = World::new().await;
+    let manage = actions(&[Action::MemberManage]);
+    let role = world.role(BaseRole::Viewer, manage, NONE).await;
+    let keeper = world.caller(custom(role.id)).await;
+    let added = invite(&world, &world.owner, true).await.details.member.id;
+    let refused = world.by(&keeper).create_login_link(added).await;
+    assert_eq!(code(refused), "forbidden");
+    let plain = world.caller(MEMBER).await;
+    let refused = world.by(&plain).create_login_link(added).await;
+    assert_eq!(code(refused), "forbidden");
+    let admin = world.caller(ADMIN).await;
+    world.by(&admin).create_login_link(added).await.unwrap();
+    world.remove_member(added).await.unwrap();
+    assert_eq!(code(world.create_login_link(added).await), "not_found");
     world.assert_whole().await;
 }
 

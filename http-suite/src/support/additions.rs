@@ -69,6 +69,7 @@ fn of_the_organisation(org: &OrgFixture) -> Vec<Operation> {
         Operation::new("role", get(format!("{roles}/{}", org.roles.guest))).allowing(one),
         Operation::new("list members", get(&members)).allowing("GET, HEAD, POST"),
         Operation::new("add member", post(&members).json(&new)).allowing("GET, HEAD, POST"),
+        Operation::new("create login link", post(format!("{member}/login-links"))),
         Operation::new("member", get(&member)).allowing(one),
         Operation::new("update member", patch(&member).json(&json!({}))).allowing(one),
         Operation::new("remove member", delete(&member)).allowing(one),

@@ -153,6 +153,7 @@ pub(super) const PROBES: &[Probe] = &[
     probe("getCustomRole", ""),
     probe("listMembers", ""),
     probe("addMember", r#"{"handle":"new","name":"N","role":"$idle"}"#),
+    probe("createLoginLink", ""),
     probe("getMember", ""),
     probe("updateMember", r#"{"name":"N"}"#),
     probe("removeMember", ""),

@@ -88,6 +88,8 @@ pub(crate) struct Org {
     pub(crate) id: OrgId,
     pub(crate) slug: String,
     pub(crate) members: BTreeMap<MemberId, Member>,
+    /// People whom members added, and who have no session or token.
+    pub(crate) invited: BTreeSet<MemberId>,
     /// Handles of former members, which stay taken.
     pub(crate) former_handles: BTreeSet<String>,
     /// Roles that replace the member's own in a workspace.
@@ -239,6 +241,7 @@ impl Org {
             id: org.id,
             slug: org.slug.clone(),
             members: BTreeMap::new(),
+            invited: BTreeSet::new(),
             former_handles: BTreeSet::new(),
             overrides: BTreeMap::new(),
             workspaces: BTreeMap::new(),

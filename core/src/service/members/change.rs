@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde::{Serialize, Serializer};
 
-use crate::access::{ActionSet, CredentialKind, RoleRef, Secret, TokenScope};
+use crate::access::{ActionSet, CredentialKind, CredentialRecord, RoleRef, Secret, TokenScope};
 use crate::error::{EntityKind, Error, ProblemCode};
 use crate::keys;
 use crate::limits::{INVITATION_LIFETIME, TEAMS_PER_MEMBER_MAX};
@@ -22,8 +22,9 @@ use crate::service::members::assign::{
     current_role,
 };
 use crate::service::members::with_roles;
-use crate::service::operation::Prefetch;
+use crate::service::operation::{Authorized, Prefetch};
 use crate::service::page::{Listing, Page, PageRecord, PageRequest};
+use crate::service::provision::{mark_revoked, place};
 use crate::service::sign_in::login_url;
 use crate::service::{
     Caller, IfMatch, Issued, KnowledgeService, MemberAssignment, Members, NewMember, NewToken,
@@ -222,6 +223,11 @@ impl Members<'_> {
                         let transaction = &mut op.transaction;
                         self.service.new_login_link(transaction, org, member.id)
                     });
+                    if member.kind == MemberKind::User {
+                        let hash = link.as_ref().map(|link| link.secret.hash().to_string());
+                        let mark = keys::invitation(org, member.id);
+                        op.transaction.put(mark, &hash);
+                    }
                     let state = NewMemberState {
                         member: &member,
                         login_link_id: link.as_ref().map(|link| link.record.id),
@@ -242,6 +248,56 @@ impl Members<'_> {
                     Ok(added(details, None))
                 },
             )
+            .await
+    }
+
+    /// Creates a login link for a person that a member added and that has no session or token yet.
+    ///
+    /// Only this response contains it. The link that the person had before is revoked.
+    ///
+    /// # Errors
+    /// Those of [`Operation::CreateLoginLink`]; [`Error::Forbidden`] for any other member, or one
+    /// that the caller does not cover.
+    pub async fn create_login_link(
+        self,
+        caller: &Caller,
+        org_slug: &str,
+        member: MemberId,
+    ) -> Result<LoginLink, Error> {
+        self.service
+            .perform(Operation::CreateLoginLink, caller, |caller| async move {
+                let org = caller.org();
+                let mark = keys::invitation(org, member);
+                let prefetch = details_prefetch(org, member).and_keys([mark.clone()]);
+                let mut caller = caller.authenticate(prefetch).await?;
+                let earlier = caller.prefetched::<Option<String>>(&mark)?.flatten();
+                let earlier = earlier.and_then(|hash| place(&hash));
+                caller.prefetch(Prefetch::keys(earlier)).await?;
+                let mut op = caller.in_organization(Some(org_slug)).await?;
+                let now = op.now;
+                let (stored, roles) = read_member(&mut op.transaction, org, member).await?;
+                require_covered(&mut op, &stored, &roles).await?;
+                let invited = op.transaction.get::<Option<String>>(&mark).await?;
+                let earlier = invited.ok_or_else(|| {
+                    Error::forbidden(
+                        "a login link is for a person that a member added and that has no session \
+                         or token yet",
+                    )
+                })?;
+                if let Some(key) = earlier.and_then(|hash| place(&hash))
+                    && let Some(link) = op.transaction.get::<CredentialRecord>(&key).await?
+                {
+                    mark_revoked(&mut op.transaction, (key, &link), now).await?;
+                }
+                let link = self
+                    .service
+                    .new_login_link(&mut op.transaction, org, member);
+                let hash = Some(link.secret.hash().to_string());
+                op.transaction.put(mark, &hash);
+                let resource = (ResourceKind::Credential, link.record.id.0);
+                op.created(AuditAction::CredentialCreate, resource, &link.record);
+                op.done(self.service.shown_login_link(link))
+            })
             .await
     }
 
@@ -425,6 +481,25 @@ fn details(stored: &Member, roles: &HeldRoles) -> MemberDetails {
     }
 }
 
+/// Checks that the caller covers a member, so that it may have a credential of it: the roles and
+/// the teams, and as an owner those of an owner.
+///
+/// # Errors
+/// [`Error::Forbidden`] otherwise.
+pub(crate) async fn require_covered(
+    op: &mut Authorized<'_>,
+    member: &Member,
+    roles: &HeldRoles,
+) -> Result<(), Error> {
+    let coverage = Coverage::of(&mut op.transaction, &op.principal).await?;
+    let authority = Authority::Caller(&coverage);
+    if roles.organization.reference() == OWNER {
+        authority.require_owner()?;
+    }
+    authority.require_member(roles)?;
+    require_teams(&op.principal, &[], &member.teams)
+}
+
 /// Checks that the caller may grant the added teams and take away the removed ones.
 ///
 /// Members of a team know of everything that is labelled for it. Callers with all actions in the
@@ -432,11 +507,7 @@ fn details(stored: &Member, roles: &HeldRoles) -> MemberDetails {
 ///
 /// # Errors
 /// [`Error::Forbidden`] naming the first team that the caller can neither grant nor take away.
-pub(crate) fn require_teams(
-    caller: &Principal,
-    before: &[String],
-    after: &[String],
-) -> Result<(), Error> {
+fn require_teams(caller: &Principal, before: &[String], after: &[String]) -> Result<(), Error> {
     if caller.org_actions() == ActionSet::ALL {
         return Ok(());
     }

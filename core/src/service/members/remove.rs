@@ -127,6 +127,7 @@ impl KnowledgeService {
         }
         transaction.delete(key);
         transaction.delete(keys::member_refusals(org, member));
+        transaction.delete(keys::invitation(org, member));
         leave_role(transaction, org, (found.role, held), member, None);
         if found.kind == MemberKind::User {
             transaction.add(keys::member_count(org), -1);

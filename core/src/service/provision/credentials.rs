@@ -311,6 +311,10 @@ impl KnowledgeService {
         let id_key = keys::credential_id(record.org_id, record.id);
         transaction.create(key.clone(), record);
         transaction.put(id_key.clone(), &secret.hash().to_string());
+        if record.kind != CredentialKind::Link {
+            // From now on, a link would be a way into what belongs to the member.
+            transaction.delete(keys::invitation(record.org_id, record.member_id));
+        }
         ScheduledTask::record(key)
             .and(id_key)
             .and(keys::credential_use(record.org_id, record.id))

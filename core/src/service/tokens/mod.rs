@@ -19,10 +19,9 @@ use crate::model::{
 };
 use crate::operation::Operation;
 use crate::request::{Path, Problems, Request as _};
-use crate::service::access::coverage::{Coverage, HeldRoles};
+use crate::service::access::coverage::HeldRoles;
 use crate::service::access::principal::{Resource, workspace_roles_read};
-use crate::service::members::assign::{Authority, OWNER};
-use crate::service::members::change::require_teams;
+use crate::service::members::change::require_covered;
 use crate::service::members::with_roles;
 use crate::service::operation::{Authenticated, Authorized, Prefetch};
 use crate::service::page::{Listing, Page, PageRecord, PageRequest};
@@ -287,13 +286,7 @@ async fn require_authority(op: &mut Authorized<'_>, member: MemberId) -> Result<
         ));
     }
     let roles = HeldRoles::of(&mut op.transaction, org, &found).await?;
-    let coverage = Coverage::of(&mut op.transaction, &op.principal).await?;
-    let authority = Authority::Caller(&coverage);
-    if roles.organization.reference() == OWNER {
-        authority.require_owner()?;
-    }
-    authority.require_member(&roles)?;
-    require_teams(&op.principal, &[], &found.teams)
+    require_covered(op, &found, &roles).await
 }
 
 /// Checks that the workspaces of a scope exist for the caller.

@@ -12,7 +12,7 @@ use crate::make::{ACME, ADMIN, MILLISECOND};
 use crate::world::World;
 
 /// Operations that a repeated `POST` is harmless for, or that repeat nothing, with the reason.
-const WITHOUT_KEY: [(Operation, &str); 12] = [
+const WITHOUT_KEY: [(Operation, &str); 13] = [
     (Operation::CheckMemoryAccess, "reads only"),
     (Operation::ReportSync, "sets the state of a connector"),
     (Operation::NoteMcpKeyUse, "sets the time of a use"),
@@ -30,6 +30,10 @@ const WITHOUT_KEY: [(Operation, &str); 12] = [
     ),
     (
         Operation::RotateCitationSubscriptionSecret,
+        "a replay could not show the secret",
+    ),
+    (
+        Operation::CreateLoginLink,
         "a replay could not show the secret",
     ),
     (Operation::RedeliverToWebhook, "queues an existing delivery"),

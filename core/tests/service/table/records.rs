@@ -27,6 +27,8 @@ pub(super) struct Records {
     pub(super) role: RoleId,
     /// Member with a role in the workspace.
     pub(super) member: MemberId,
+    /// Person with an unused login link.
+    pub(super) invited: MemberId,
     /// Service account with two tokens.
     pub(super) account: MemberId,
     pub(super) token: CredentialId,
@@ -86,6 +88,9 @@ impl Records {
         let member = world.member(MEMBER).await;
         let assigned = world.assign_in(member, workspace, Some(VIEWER));
         assigned.await.unwrap();
+        let invited = with(new_member("invited", VIEWER), |new| new.login_link = true);
+        let invited = world.add_member(&invited).await.unwrap();
+        let invited = invited.value.details.member.id;
         let account = with(new_member("bot", VIEWER), |new| {
             new.kind = MemberKind::ServiceAccount;
         });
@@ -93,6 +98,7 @@ impl Records {
         world.token(account, TokenScope::default()).await;
         let token = world.token(account, TokenScope::default()).await.record.id;
         Self {
+            invited,
             account,
             token,
             memory: memories[0],

@@ -181,10 +181,11 @@ async fn path(world: &World, records: &Records, spec: &OperationSpec) -> String 
         };
         delivery = records.deliveries(world, endpoint).await.to_string();
     }
-    // Others manage the tokens of service accounts only.
-    let member = match spec.path.contains("/tokens") {
-        true => records.account,
-        false => records.member,
+    let member = match spec.path {
+        // Others manage the tokens of service accounts only.
+        path if path.contains("/tokens") => records.account,
+        path if path.ends_with("/login-links") => records.invited,
+        _ => records.member,
     };
     let path = spec
         .path
@@ -316,6 +317,7 @@ fn body(world: &World, records: &Records, operation: Operation) -> Value {
         | Operation::GetMember
         | Operation::RemoveMember
         | Operation::EndWorkspaceRole
+        | Operation::CreateLoginLink
         | Operation::ListTokens
         | Operation::GetToken
         | Operation::EndToken

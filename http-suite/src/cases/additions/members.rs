@@ -269,6 +269,18 @@ async fn added_person_gets_login_link_on_request() {
     assert_eq!(again.json()["data"]["login_link"], Value::Null);
     assert_eq!(again.json()["data"]["id"], added.json()["data"]["id"]);
 
+    // Until the person signs in, there can be another one, which replaces it.
+    let person = added.json()["data"]["id"].as_str().unwrap().to_owned();
+    let links = format!("{}/{person}/login-links", members(org));
+    let other = by(keeper, post(&links)).await;
+    assert_eq!(other.status, 201, "{other:?}");
+    let other = other.json()["data"]["secret"].as_str().unwrap().to_owned();
+    assert!(other.starts_with("wkl_") && other != secret);
+    // It is no way into what belongs to somebody.
+    let links = format!("{}/{}/login-links", members(org), org.members.viewer.id);
+    let refused = by(&org.members.owner.session, post(&links)).await;
+    insta::assert_snapshot!(error(&refused), @r#"403 forbidden: a login link is for a person that a member added and that has no session or token yet {"permission":null}"#);
+
     let mut account = new("crawler", "viewer");
     account["kind"] = json!("service_account");
     account["login_link"] = json!(true);

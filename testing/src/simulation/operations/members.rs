@@ -18,8 +18,8 @@ use crate::simulation::resolve::View;
 use crate::simulation::world::OrgState;
 use crate::strategies::{EntityRef, RoleEntityRef, entity, etag, governor, name, page, role_pick};
 use knowledge_core::ProblemCode;
-use knowledge_core::access::BuiltInRole;
-use knowledge_core::model::{Member, MemberId, MemberKind, Quota, Timestamp};
+use knowledge_core::access::{BuiltInRole, CredentialKind, CredentialRecord, TokenScope};
+use knowledge_core::model::{CredentialId, Member, MemberId, MemberKind, Quota, Timestamp};
 use knowledge_core::service::{
     AuditAction, IfMatch, MemberDetails, MemberUpdate, NewMember, PageRequest, WorkspaceRole,
 };
@@ -29,6 +29,7 @@ requests! {
     ListMembers by members.list { org: String, page: PageRequest }
     GetMember by members.get tagged { org: String, member: MemberId }
     AddMember by members.add tagged { org: String, new: NewMember }
+    CreateLoginLink by members.create_login_link { org: String, member: MemberId }
     UpdateMember by members.update tagged {
         org: String,
         member: MemberId,
@@ -91,6 +92,16 @@ pub(super) fn strategies() -> Vec<Weighted> {
         ),
         of(4, add),
         of(2, update()),
+        of(
+            1,
+            by_session(
+                governor(),
+                (entity(), prop::bool::weighted(0.8)),
+                |view, by, org, (member, is_added)| {
+                    CreateLoginLink::new(by, org, chosen(view, member, is_added))
+                },
+            ),
+        ),
         // Mostly members that were added later, so that the others remain.
         alone(
             2,
@@ -238,6 +249,9 @@ impl Request for AddMember {
         });
         let org = model.org_mut(who.org);
         org.members.insert(member.id, member.clone());
+        if member.kind == MemberKind::User {
+            org.invited.insert(member.id);
+        }
         let mut after = json!(member);
         if let Some(link) = &login_link {
             after["login_link_id"] = link["id"].clone();
@@ -260,6 +274,40 @@ impl Request for AddMember {
         let link = &page["body"]["single"]["after"]["login_link_id"];
         response.body["login_link"] = json!({ "id": link });
         Ok(response)
+    }
+}
+
+impl Request for CreateLoginLink {
+    fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
+        let place = (&*self.org, self.member);
+        let (who, member) = find(model, self.asked(), place, at.now)?;
+        let org = model.org(who.org);
+        let is_protected = member.role == OWNER && !org.is_owner(&who);
+        let exceeds = org.exceeds_member(&who, self.member, member.role)
+            || org.exceeds_teams(&who, &[], &member.teams);
+        if is_protected || exceeds || !org.invited.contains(&self.member) {
+            return Err(ErrorResponse::Forbidden.into());
+        }
+        let record = CredentialRecord {
+            id: CredentialId(model.made(at.learned.and_then(Response::id))),
+            kind: CredentialKind::Link,
+            name: "login link of a new member".to_owned(),
+            org_id: who.org,
+            member_id: self.member,
+            scope: TokenScope::default(),
+            created_with: None,
+            idle_timeout_seconds: None,
+            created_at: at.now,
+            expires_at: at.now.plus(24 * HOUR),
+            revoked_at: None,
+        };
+        let secret = model.secret(at, "/secret", "wkl_");
+        let entry = AuditFacts::ok(record.id, (), &record);
+        let org = model.org_mut(who.org);
+        org.audit(&who, AuditAction::CredentialCreate, entry, at.now);
+        let (id, until) = (record.id, record.expires_at);
+        let body = json!({ "id": id, "secret": secret, "url": null, "expires_at": until });
+        Ok(Response::of(&body))
     }
 }
 
@@ -333,6 +381,7 @@ impl Request for RemoveMember {
         model.tokens_mut().retain(|_, token| !is_theirs(token));
         let org = model.org_mut(who.org);
         org.members.remove(&self.member);
+        org.invited.remove(&self.member);
         org.former_handles.insert(before.handle.clone());
         org.former_members.insert(self.member);
         org.overrides
