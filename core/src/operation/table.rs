@@ -469,7 +469,7 @@ macro_rules! operations {
         /// only in this response, and the link that they had before is revoked. It is for members
         /// that were added by others, until they sign in for the first time.
         CreateLoginLink: POST "/v1/orgs/{orgSlug}/members/{memberId}/login-links",
-            201, [400, 404],
+            200, [400, 404],
             { requires [Organization MemberManage], audits [CredentialCreate], reads 3 },
             members.create_login_link(orgSlug: OrgSlug, memberId: MemberId; Empty)
                 -> Data<LoginLink>;

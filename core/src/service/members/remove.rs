@@ -5,7 +5,7 @@
 //! workspaces) is not limited. They are deleted in steps: the first one immediately, the others by
 //! maintenance.
 
-use crate::access::{CredentialRecord, RoleRef, SecretHash};
+use crate::access::{CredentialKind, CredentialRecord, RoleRef, SecretHash};
 use crate::error::{EntityKind, Error, ProblemCode};
 use crate::keys;
 use crate::model::{
@@ -246,7 +246,9 @@ impl KnowledgeService {
                 transaction.delete(keys::credential_id(org, record.id));
                 transaction.delete(keys::credential_use(org, record.id));
                 mcp_keys.extend(key_workspace(&record).map(|workspace| (workspace, record.id)));
-                tokens.push(record.id);
+                if record.kind == CredentialKind::Bearer {
+                    tokens.push(record.id);
+                }
             }
             forget_keys(&mut transaction, org, &mcp_keys).await?;
             forget_tokens(&mut transaction, org, member, &tokens).await?;
