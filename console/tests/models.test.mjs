@@ -6,6 +6,7 @@ import { test } from "node:test";
 import { Client } from "../page/api/client.js";
 import { ApiError, fieldProblem } from "../page/api/error.js";
 import { backlogs } from "../page/models/activity.js";
+import { coverageOf } from "../page/models/audience.js";
 import { BulkRun, preview } from "../page/models/bulk.js";
 import { batchesOf, readLines, withoutRejected } from "../page/models/import-file.js";
 import { href, parseRoute } from "../page/router.js";
@@ -279,4 +280,11 @@ test("client reads errors from the body and from headers", async () => {
     code: "invalid_request",
     message: "url is required",
   });
+});
+
+test("label of a workspace says whom it covers", () => {
+  const open = coverageOf({ slug: "support", access: "open" });
+  assert.equal(open, "The workspace is open: workspace:support covers every member of the organisation.");
+  const closed = coverageOf({ slug: "board", access: "private" });
+  assert.equal(closed, "The workspace is private: workspace:board covers members with a role in it, and owners.");
 });

@@ -157,6 +157,10 @@ macro_rules! limits {
         REMOVALS_RUNNING_MAX: usize = 100, "workspaces",
             "workspaces of an organisation that are being removed at a time";
 
+        /// Maximum number of private workspaces of an organisation.
+        PRIVATE_WORKSPACES_MAX: usize = 100, "workspaces",
+            "private workspaces of an organisation";
+
         /// Maximum number of subscriptions to a recall.
         SUBSCRIPTIONS_PER_RECALL_MAX: u64 = 50, "subscriptions", "subscriptions of a recall",
             /// At most [`SUBSCRIPTIONS_PER_RECALL_CEILING`].

@@ -1,5 +1,6 @@
 // A bulk update of selected memories: choice, preview, progress, results and undoing.
 
+import { coverageOf } from "../models/audience.js";
 import { BulkRun, impactOf, preview } from "../models/bulk.js";
 import { readLabels } from "../models/labels.js";
 import { AUDIENCE_PATTERN, REVIEW_STATUSES, SENSITIVITY_LABELS } from "../models/vocabulary.js";
@@ -152,7 +153,7 @@ class BulkDialog {
         pattern: AUDIENCE_PATTERN,
         list: "bulk-audiences",
         hint: html`Left empty, it stays as it is. For example <code>${workspace.audience}</code> or
-          <code>team:platform</code>.`,
+          <code>team:platform</code>. ${coverageOf(workspace)}`,
       })}
       ${labelList("bulk-audiences", this.#labels)}
     `;

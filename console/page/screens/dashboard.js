@@ -3,9 +3,10 @@
 
 import { ApiError } from "../api/error.js";
 import { ACTIVITY_DAYS, backlogs } from "../models/activity.js";
+import { peopleOf } from "../models/audience.js";
 import { href } from "../router.js";
-import { Task } from "../ui/actions.js";
-import { count, number, shortDate, words } from "../ui/format.js";
+import { actionButton, confirm, Task } from "../ui/actions.js";
+import { capital, count, number, shortDate, words } from "../ui/format.js";
 import { html, nothing, svg } from "../ui/lit.js";
 import { icon, stateBadge, tag, time } from "../ui/marks.js";
 import { empty, loading, pageHeader, problem } from "../ui/parts.js";
@@ -81,12 +82,35 @@ export class DashboardScreen {
     const { workspace } = this.#context;
     const summary = this.#summary;
     const lead = html`${tag(workspace.audience)}
+    <span>${capital(workspace.access)}: for ${peopleOf(workspace)}.</span>
     ${summary ? html`<span>Last memory came in ${time(summary.workspace.last_ingest_at)}.</span>` : nothing}`;
     return html`
-      ${pageHeader({ title: workspace.name, lead })}
+      ${pageHeader({ title: workspace.name, lead, actions: this.#accessButton() })}
       ${this.#task.error ? problem(this.#task.error, () => this.#load()) : nothing}
       ${summary ? this.#summaryView(summary) : this.#task.error ? nothing : loading()}
     `;
+  }
+
+  #accessButton() {
+    const { operations, workspace, refresh } = this.#context;
+    const isPrivate = workspace.access === "private";
+    const access = isPrivate ? "open" : "private";
+    const label = isPrivate ? "Open to everybody" : "Make private";
+    const operation = "setWorkspaceAccess";
+    const run = () =>
+      confirm(this.#context, {
+        title: isPrivate ? `Open ${workspace.name}?` : `Make ${workspace.name} private?`,
+        operation,
+        submit: label,
+        isDangerous: !isPrivate,
+        text: `From then on it exists for ${peopleOf({ access })}, and so do its memories, by their labels.`,
+        run: async () => {
+          await operations.setWorkspaceAccess(workspace.id, { access });
+          workspace.access = access;
+          refresh();
+        },
+      });
+    return actionButton(this.#context, { operation, label, run });
   }
 
   /** @param {DashboardSummary} summary */
@@ -227,6 +251,7 @@ export class DashboardScreen {
           <strong>${key.name}</strong>
           <p class="faint">${words(key.client)} · used ${time(key.lastUsedAt)}</p>
         </div>
+        ${key.state === "active" ? nothing : stateBadge(key.state)}
       </li>
     `;
     return html`

@@ -101,6 +101,13 @@ macro_rules! families {
         /// Time of the last use of a credential, to within an hour.
         credential_use(org: OrgId, credential: CredentialId) => Timestamp,
             with org(org), with credential_id(org, credential);
+        /// Place of something that a credential created or last took over.
+        created_with(org: OrgId, credential: CredentialId, resource: Uuid) => CreatedRecord,
+            range all_created_with(org, credential),
+            with org(org), checked by tenants::created_with(org, credential, resource);
+        /// End of a credential on which something that it created depends. It outlives the record
+        /// of the credential.
+        ended_credential(org: OrgId, credential: CredentialId) => EndedCredential, with org(org);
 
         /// Source.
         source(org: OrgId, source: SourceId = id) => Source,

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Confirmation, DisabledReason, EventType, InboundWebhookId, MemberId, MemoryId, OrgId, RecallId,
-    SourceId, SubscriptionId, Timestamp, WebhookId, WebhookUrl, WorkspaceId,
+    ResourceStatus, SourceId, SubscriptionId, Timestamp, WebhookId, WebhookUrl, WorkspaceId,
 };
 use crate::request::request;
 use crate::request::rules::{Flag, Id, Name, Parsed, Url};
@@ -103,6 +103,10 @@ pub struct CitationSubscription {
     pub signing_secret: Option<String>,
     /// Time of creation.
     pub created_at: Timestamp,
+    /// State of the subscription, in every response; records of the store have none.
+    #[serde(flatten)]
+    #[cfg_attr(feature = "openapi", schemars(with = "ResourceStatus"))]
+    pub status: Option<ResourceStatus>,
 }
 
 request! {
@@ -129,7 +133,8 @@ pub struct Webhook {
     pub event_type: EventType,
     /// URL that receives the deliveries.
     pub url: WebhookUrl,
-    /// True if the webhook receives events.
+    /// True if the webhook is switched on and has not ended: it receives events once its URL is
+    /// confirmed.
     pub is_active: bool,
     /// Reason for which the service disabled it, if it did. Activating the webhook clears it.
     pub disabled_reason: Option<DisabledReason>,
@@ -153,6 +158,10 @@ pub struct Webhook {
     pub created_at: Timestamp,
     /// Time of the last change.
     pub updated_at: Timestamp,
+    /// State of the webhook, in every response; records of the store have none.
+    #[serde(flatten)]
+    #[cfg_attr(feature = "openapi", schemars(with = "ResourceStatus"))]
+    pub status: Option<ResourceStatus>,
 }
 
 request! {
@@ -214,6 +223,10 @@ pub struct InboundWebhook {
     pub created_at: Timestamp,
     /// Time of the last change.
     pub updated_at: Timestamp,
+    /// State of the webhook, in every response; records of the store have none.
+    #[serde(flatten)]
+    #[cfg_attr(feature = "openapi", schemars(with = "ResourceStatus"))]
+    pub status: Option<ResourceStatus>,
 }
 
 request! {

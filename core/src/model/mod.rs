@@ -6,6 +6,7 @@ mod address;
 mod audit;
 mod bulk_json;
 mod confirmation;
+mod created;
 mod dashboard;
 mod deliveries;
 mod delivery;
@@ -33,6 +34,7 @@ pub use self::address::{
 };
 pub use self::audit::{AuditAction, AuditReads, OutcomeKind, ResourceKind};
 pub use self::confirmation::{Confirmation, ConfirmationReason, ConfirmationState};
+pub use self::created::{CreatedKind, CreatedResource, EndedReason, ResourceState, ResourceStatus};
 pub use self::dashboard::{
     ChatSummary, Checklist, ChecklistStep, ChecklistTier, ConnectorHealth, ConnectorScope,
     ConnectorStatus, DashboardSummary, McpClient, McpKeySummary, WorkspaceSummary,
@@ -72,7 +74,9 @@ pub use self::memory_access::{
 };
 pub use self::memory_record::{MemoryContent, MemoryLabels};
 pub use self::names::{InvalidId, UnknownName};
-pub use self::organization::{Member, MemberKind, Organization, Source, Workspace};
+pub use self::organization::{
+    Member, MemberKind, Organization, Source, Workspace, WorkspaceAccess,
+};
 pub use self::quota::Quota;
 pub use self::role::{CustomRole, CustomRoleUpdate, NewCustomRole, RoleActions, RoleActionsUpdate};
 pub use self::url::{BaseUrl, InvalidUrl, URL_CHARS_MAX, WebhookUrl, is_origin};

@@ -201,13 +201,23 @@ macro_rules! operations {
     "Workspaces" (Bearer, identifies [Workspace]) {
         /// Lists the workspaces in the scope of the credential.
         ///
-        /// In order of creation. A credential scoped to some workspaces sees only those.
+        /// In order of creation. A credential scoped to some workspaces sees only those, and nobody
+        /// sees a private workspace that they are not one of the people of.
         ListWorkspaces: GET "/v1/workspaces", 200, [400],
             workspaces.list(page: PageRequest) -> Page<Workspace>,
             links [GetDashboardSummary];
         /// Reads a workspace.
         GetWorkspace: GET "/v1/workspaces/{id}", 200, [404],
             workspaces.get(id: WorkspaceId) -> Workspace;
+        /// Opens a workspace to every member of the organisation, or makes it private.
+        ///
+        /// The people of a private workspace are those who hold a role in it, and owners. For
+        /// everybody else it does not exist, and its label `workspace:<slug>` covers its people
+        /// only. Only one of them can make it private. No event is published.
+        SetWorkspaceAccess: PUT "/v1/workspaces/{id}/access", 200, [400, 404],
+            { requires [Workspace MemberManage], audits [WorkspaceUpdate] },
+            workspaces.set_access(id: WorkspaceId, body: NewWorkspaceAccess) -> Workspace,
+            example { "access": "private" };
         /// Reads the retention of a workspace.
         GetRetention: GET "/v1/workspaces/{id}/retention", 200, [404],
             { requires [Workspace DashboardRead] },

@@ -13,7 +13,7 @@ use serde::Deserialize;
 
 use crate::error::Error;
 use crate::keys;
-use crate::model::{OrgId, Timestamp};
+use crate::model::{CredentialId, OrgId, Timestamp};
 use crate::service::KnowledgeService;
 use crate::service::tasks::ScheduledTask;
 use crate::store::{Key, KeyEntry, decode_value};
@@ -40,10 +40,24 @@ pub struct MaintenanceReport {
     pub has_more: bool,
 }
 
-/// The field that all records with an expiry share.
+/// The field that all records with an expiry share, and what indexes MCP keys.
 #[derive(Deserialize)]
 struct Expiring {
     expires_at: Timestamp,
+    #[serde(default)]
+    created_with: Option<CredentialId>,
+}
+
+impl Expiring {
+    /// Returns the key of an MCP key in the index of what credentials created.
+    ///
+    /// The scheduled task cannot name it: a rotation that moves it leaves the task of before.
+    fn index_entry(&self, record: &Key) -> Option<Key> {
+        let is_mcp_key = keys::family_name(&record.to_string()) == "mcp_key";
+        let credential = self.created_with.filter(|_| is_mcp_key)?;
+        let (org, id) = (keys::org_of(record)?, keys::last_id(record)?);
+        Some(keys::created_with(org, credential, id))
+    }
 }
 
 /// # Maintenance
@@ -255,10 +269,13 @@ impl KnowledgeService {
                     continue;
                 }
                 let found = transaction.get::<Expiring>(first).await?;
-                if found.is_none_or(|record| record.expires_at > expiry.now) {
+                let Some(found) = found.filter(|found| found.expires_at <= expiry.now) else {
                     continue;
-                }
+                };
                 deleted.push(first);
+                if let Some(entry) = found.index_entry(first) {
+                    transaction.delete(entry);
+                }
                 for record in &expiry.records {
                     transaction.delete(record.clone());
                 }

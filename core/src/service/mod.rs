@@ -87,6 +87,7 @@ pub use self::views::{
     InboundWebhooks, McpKeys, Members, Memories, Recalls, Roles, Sessions, Sources, Webhooks,
     Workspaces,
 };
+pub use self::workspace::access::NewWorkspaceAccess;
 pub use self::workspace::activity::ActivityDays;
 pub use self::workspace::chats::{Chat, ChatMessage, NewChat, SNIPPET_CHARS_MAX};
 pub(crate) use self::workspace::dashboard_cache::Dashboard;

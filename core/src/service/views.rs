@@ -609,7 +609,7 @@ pub struct Dispatcher<'s> {
 /// let token = Caller::new(service.sessions().access_token(&session, client).await?.secret);
 /// assert!(service.authenticate(&token, CredentialKind::Bearer).await.is_ok());
 ///
-/// service.sessions().sign_out(&session, client).await?;
+/// service.sessions().sign_out(&session, false, client).await?;
 /// assert!(service.authenticate(&token, CredentialKind::Bearer).await.is_err());
 /// # Ok(())
 /// # }

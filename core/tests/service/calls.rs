@@ -19,8 +19,8 @@ use knowledge_core::service::{
     ConnectorUpdate, CreateMemory, DeleteRole, Endpoint, ErasureResult, IdempotencyKey, IfMatch,
     IngestBatch, IngestedMemory, Issued, IssuedMcpKey, KnowledgeService, MemberAssignment,
     MemberDetails, MemberUpdate, NewChat, NewConnector, NewMcpKey, NewMember, NewMemory, NewRecall,
-    NewRetention, NewSource, Page, PageRequest, RedeliveryReport, Retention, RotatedSecret,
-    SyncReport, WithEtag,
+    NewRetention, NewSource, NewWorkspaceAccess, Page, PageRequest, RedeliveryReport, Retention,
+    RotatedSecret, SyncReport, WithEtag,
 };
 
 use crate::world::World;
@@ -118,6 +118,7 @@ calls! {
     workspaces.get_dashboard_summary(workspace) => get_dashboard() -> WithEtag<DashboardSummary>;
     workspaces.get_retention(workspace) => get_retention() -> Retention;
     workspaces.list => list_workspaces(page: &PageRequest) -> Page<Workspace>;
+    workspaces.set_access(workspace) => set_access(new: &NewWorkspaceAccess) -> Workspace;
     workspaces.set_retention(workspace) => set_retention(new: &NewRetention) -> Retention;
     members.add(org_slug) => add_member(new: &NewMember) -> WithEtag<MemberDetails>;
     members.assign_role(org_slug) => assign_role(member: MemberId, assignment: MemberAssignment)
@@ -213,7 +214,10 @@ impl World {
     /// Ends a session, from no known address.
     pub(crate) async fn sign_out(&self, session: &Secret) -> Result<(), Error> {
         let client = ClientInfo::default();
-        self.service.sessions().sign_out(session, client).await
+        self.service
+            .sessions()
+            .sign_out(session, false, client)
+            .await
     }
 
     /// Ends one of the credentials of the member signed in, from no known address.
@@ -223,6 +227,8 @@ impl World {
         id: CredentialId,
     ) -> Result<(), Error> {
         let (sessions, client) = (self.service.sessions(), ClientInfo::default());
-        sessions.end_own_credential(session, id, client).await
+        sessions
+            .end_own_credential(session, id, false, client)
+            .await
     }
 }

@@ -33,6 +33,8 @@ pub struct Directory {
     pub slug: String,
     /// Slugs of its workspaces.
     pub workspaces: Names,
+    /// Slugs of the private ones among them.
+    pub private: Names,
     /// Custom roles by a name of the test's choice.
     pub roles: BTreeMap<String, Role>,
     /// Role that the holders of a deleted role got, by the name of the deleted one.

@@ -84,7 +84,7 @@ const OF_MEMORIES: [&str; 5] = [
 ];
 
 /// Operations that a list of audience labels excludes, besides what they require.
-const WITHOUT_LIST: [&str; 2] = ["setRetention", "createMcpKey"];
+const WITHOUT_LIST: [&str; 3] = ["setWorkspaceAccess", "setRetention", "createMcpKey"];
 
 /// Operations that decide by what the table of the reference states, with a valid request.
 ///
@@ -108,6 +108,8 @@ pub(super) const PROBES: &[Probe] = &[
         "to update a memory with a known source key",
     ),
     probe("listWorkspaces", ""),
+    // To make it private, the caller has to be one of its people too.
+    probe("setWorkspaceAccess", r#"{"access":"open"}"#),
     probe("getRetention", ""),
     probe("setRetention", r#"{"chat_days":90}"#),
     probe("createSource", r#"{"name":"N","kind":"k"}"#),

@@ -74,11 +74,21 @@ impl Access<'_> {
         self.narrowed(self.role_actions(there.unwrap_or(&self.caller.role)))
     }
 
-    /// Returns true if the credential works in a workspace of the organisation.
+    /// Returns true if the caller is one of the people of a workspace: of an open one every member
+    /// is, of a private one those with a role in it, and owners.
+    #[must_use]
+    pub fn is_one_of_the_people(&self, workspace: &str) -> bool {
+        let has_role = self.caller.workspace_roles.contains_key(workspace);
+        has_role || self.caller.role == "owner" || !self.directory.private.contains(workspace)
+    }
+
+    /// Returns true if the credential works in a workspace of the organisation, which exists for the
+    /// caller.
     #[must_use]
     pub fn works_in(&self, workspace: &str) -> bool {
         let admitted = &self.caller.scope.workspaces;
         self.directory.workspaces.contains(workspace)
+            && self.is_one_of_the_people(workspace)
             && admitted
                 .as_ref()
                 .is_none_or(|slugs| slugs.contains(workspace))

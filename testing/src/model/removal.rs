@@ -100,6 +100,7 @@ impl Org {
             workspace.is_some_and(|workspace| removed.contains(&workspace))
         };
         self.roles.retain(|_, role| !is_gone(role.workspace_id));
+        self.private.retain(|id| !removed.contains(id));
     }
 }
 

@@ -315,6 +315,10 @@ impl World {
     fn body(&self, choices: &mut Choices<'_>, operation: Operation) -> Value {
         let name = self.name("name");
         match operation {
+            Operation::SetWorkspaceAccess => {
+                let access = ["private", "open"][choices.below(2)];
+                json!({ "access": access })
+            }
             Operation::CreateSource => json!({ "name": name, "kind": "drive" }),
             Operation::CreateConnector => json!({
                 "kind": "wiki", "account_label": "acme", "scope": "personal",

@@ -147,6 +147,10 @@ impl World {
         for source in sources {
             world.note("sources", source.to_string());
         }
+        // Where a source or a member is erased, none may be closed to whoever does that.
+        if !has_removals {
+            world.add_private(other).await?;
+        }
         Ok(world)
     }
 

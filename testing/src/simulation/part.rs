@@ -15,7 +15,7 @@ use knowledge_core::model::{
 use knowledge_core::service::{
     ActivityDays, AuditFilter, ConnectorUpdate, CreateMemory, DeleteRole, Endpoint, IdempotencyKey,
     IfMatch, InboundBatch, IngestBatch, MemberUpdate, NewChat, NewConnector, NewMcpKey, NewMember,
-    NewRecall, NewRetention, NewSource, PageRequest, SyncOutcome, SyncReport,
+    NewRecall, NewRetention, NewSource, NewWorkspaceAccess, PageRequest, SyncOutcome, SyncReport,
 };
 
 /// Part of a request.
@@ -94,7 +94,7 @@ bodies! {
     AccessCheck, BulkUpdate, ConnectorUpdate, CreateMemory, CustomRoleUpdate, DeleteRole,
     InboundBatch, InboundWebhookUpdate, IngestBatch, MemberUpdate, MemoryUpdate, NewChat,
     NewCitationSubscription, NewConnector, NewCustomRole, NewErasure, NewInboundWebhook, NewMcpKey,
-    NewMember, NewRecall, NewRetention, NewSource, NewWebhook, WebhookUpdate,
+    NewMember, NewRecall, NewRetention, NewSource, NewWebhook, NewWorkspaceAccess, WebhookUpdate,
 }
 
 references! {

@@ -8,7 +8,7 @@ use super::Operator;
 use super::requests::NewCredential;
 use crate::access::{CredentialKind, CredentialRecord, TokenScope};
 use crate::error::{EntityKind, Error, ProblemCode};
-use crate::model::{CredentialId, MemberId, Organization, Timestamp, WorkspaceId};
+use crate::model::{CreatedResource, CredentialId, MemberId, Organization, Timestamp, WorkspaceId};
 use crate::request::Problems;
 use crate::service::{NewToken, Page, PageRequest};
 
@@ -21,7 +21,8 @@ crate::model::names::string_enum! {
         Expired = "expired",
         /// Revoked.
         Revoked = "revoked",
-        /// Rejected: the credential that created it or last rotated it, or the member, has ended.
+        /// Rejected: the member was removed, the session or scoped token that it depends on has
+        /// ended, or it was ended together with the credential that created it.
         Ended = "ended",
     }
 }
@@ -58,6 +59,8 @@ pub struct CredentialView {
     pub expires_at: Timestamp,
     /// Time of revocation.
     pub revoked_at: Option<Timestamp>,
+    /// True if what it created was ended with it.
+    pub is_revoked_with_created: bool,
 }
 
 /// A token, a session or a login link that was just issued.
@@ -175,11 +178,24 @@ impl Operator<'_> {
         Ok(Some(workspaces))
     }
 
+    pub(super) async fn list_created_with(
+        self,
+        org: &str,
+        id: CredentialId,
+        page: &PageRequest,
+    ) -> Result<Page<CreatedResource>, Error> {
+        let org = self.org(org).await?;
+        self.provisioning()
+            .list_created_with(org.id, id, page)
+            .await
+    }
+
     pub(super) async fn revoke_credential(
         self,
         org: &str,
         id: CredentialId,
         kind: Option<&CredentialKind>,
+        with_created: Option<&bool>,
     ) -> Result<CredentialView, Error> {
         let org = self.org(org).await?;
         if let Some(kind) = kind {
@@ -196,7 +212,12 @@ impl Operator<'_> {
                 });
             }
         }
-        let revoked = self.provisioning().revoke(org.id, id).await?;
+        let provisioning = self.provisioning();
+        let revoked = if with_created == Some(&true) {
+            provisioning.revoke_with_created(org.id, id).await?
+        } else {
+            provisioning.revoke(org.id, id).await?
+        };
         self.credential_view(revoked, &mut HashMap::new()).await
     }
 
@@ -221,6 +242,10 @@ impl Operator<'_> {
         let is_idle = self.is_idle(&record, now).await?;
         let mut is_backed = match record.created_with {
             None => true,
+            Some(id) if !record.is_dependent => {
+                let ended = provisioning.is_ended_with_created(record.org_id, id);
+                !ended.await?
+            }
             Some(id) => match provisioning.credential(record.org_id, id).await? {
                 None => false,
                 Some(found) => found.is_valid_at(now) && !self.is_idle(&found, now).await?,
@@ -267,6 +292,7 @@ impl Operator<'_> {
             created_at: record.created_at,
             expires_at: record.expires_at,
             revoked_at: record.revoked_at,
+            is_revoked_with_created: record.is_revoked_with_created,
         })
     }
 }

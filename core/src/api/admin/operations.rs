@@ -6,7 +6,7 @@ use super::members::MemberView;
 use super::organizations::CreatedOrganization;
 use super::requests::{
     EndedRole, KindFilter, MemberName, NewCredential, NewProvisionedMember, RoleAssignment,
-    WorkspaceFilter, WorkspaceName,
+    WithCreated, WorkspaceFilter, WorkspaceName,
 };
 use crate::api::call::Call;
 #[cfg(feature = "openapi")]
@@ -17,13 +17,13 @@ use crate::api::output::{Nothing, Output};
 use crate::api::requests::StatusFilter;
 use crate::api::response::HandlerResult;
 use crate::model::{
-    CredentialId, DashboardSummary, Delivery, DeliveryId, EndpointId, Organization, Source,
-    Workspace,
+    CreatedResource, CredentialId, DashboardSummary, Delivery, DeliveryId, EndpointId,
+    Organization, Source, Workspace,
 };
 use crate::operation::{OperatorOperation, operator_operations};
 use crate::service::{
     EndpointSummary, IngestBatch, IngestResult, NewOrganization, NewRetention, NewSource,
-    NewWorkspace, Page, PageRequest, RedeliveryReport, Retention,
+    NewWorkspace, NewWorkspaceAccess, Page, PageRequest, RedeliveryReport, Retention,
 };
 use crate::store::MaybeSend;
 

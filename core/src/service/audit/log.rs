@@ -118,11 +118,15 @@ impl AuditLog<'_> {
                 let prefetch = Prefetch::none().and_range(page.clone());
                 let mut op = caller.in_organization(None, prefetch).await?;
                 let found = decode_pages(&op.transaction.scan(&page).await?)?;
-                let found = found.first().and_then(|(first, page)| {
+                let found = found
+                    .first()
+                    .filter(|(_, page)| !page.is_hidden_from(&op.principal));
+                let found = found.and_then(|(first, page)| {
                     let offset = id.0.as_u128() - first.0.as_u128();
                     page.entry(id, usize::try_from(offset).ok()?)
                 });
                 let found = found.filter(|entry| !self.service.is_audit_expired(entry.at, op.now));
+                let found = found.filter(|entry| !entry.is_hidden_from(&op.principal));
                 op.done(found.ok_or(Error::not_found(EntityKind::AuditEntry))?)
             })
             .await
@@ -224,14 +228,19 @@ impl KnowledgeService {
                 return Ok(Page { data, next_cursor });
             }
             for (first, page) in pages {
-                let is_admitted = filter.admits_page(&page) && !self.is_audit_expired(page.at, now);
+                let is_admitted = filter.admits_page(&page)
+                    && !self.is_audit_expired(page.at, now)
+                    && !page.is_hidden_from(&op.principal);
                 for index in (0..page.len()).rev() {
                     let id = first.plus(index as u128);
                     if !scan.pages.contains(&keys::audit(org, id)) {
                         continue;
                     }
                     let entry = page.entry(id, index).filter(|_| is_admitted);
-                    if let Some(entry) = entry.filter(|entry| filter.admits(entry)) {
+                    let caller = &op.principal;
+                    let is_shown =
+                        |entry: &AuditEntry| filter.admits(entry) && !entry.is_hidden_from(caller);
+                    if let Some(entry) = entry.filter(is_shown) {
                         if data.len() == items_max {
                             let last = data.last().map_or(id, |entry| entry.id);
                             let next_cursor = cursor(last)?;

@@ -10,8 +10,9 @@ use crate::keys;
 use crate::model::{AuditAction, ResourceKind};
 use crate::model::{
     AuditLogId, CredentialId, InboundWebhookId, MemberId, MemoryLabels, OperationId, OrgId,
-    Timestamp,
+    Timestamp, WorkspaceId,
 };
+use crate::service::access::principal::Principal;
 use crate::service::audit::entry::{AuditEntry, AuditOutcome, AuditResource, ENTRY_BITS};
 use crate::service::audit::runs::{MemoryAudit, MemoryEntries};
 use crate::store::{Entry, Key, KeyRange, StoreExt, Transaction, decode, decode_value};
@@ -36,6 +37,9 @@ pub(crate) struct AuditPage {
     pub(crate) client_address: Option<IpAddr>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) request_id: Option<uuid::Uuid>,
+    /// Workspace of the operation, if it has only one. It is not shown: it decides who sees it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) workspace_id: Option<WorkspaceId>,
     pub(crate) action: AuditAction,
     pub(crate) body: PageBody,
 }
@@ -137,6 +141,11 @@ impl AuditPage {
         })
     }
 
+    /// Returns true if the page is about a workspace that does not exist for the caller.
+    pub(crate) fn is_hidden_from(&self, caller: &Principal) -> bool {
+        self.workspace_id.is_some_and(|place| !caller.knows(place))
+    }
+
     /// Returns the number of entries.
     pub(crate) fn len(&self) -> usize {
         match &self.body {
@@ -203,7 +212,7 @@ mod tests {
     use super::*;
     use crate::access::Action;
     use crate::limits::INGEST_MEMORIES_MAX;
-    use crate::model::{AudienceLabel, ReviewStatus, SensitivityLabel, SourceId, WorkspaceId};
+    use crate::model::{AudienceLabel, ReviewStatus, SensitivityLabel, SourceId};
     use crate::model::{MemoryChange, MemoryId};
     use crate::service::access::principal::Denial;
     use crate::store::VALUE_BYTES_MAX;
@@ -244,6 +253,7 @@ mod tests {
             inbound_webhook_id: Some(InboundWebhookId(id)),
             client_address: Some(std::net::Ipv6Addr::from([0xffff; 8]).into()),
             request_id: Some(id),
+            workspace_id: Some(WorkspaceId(id)),
             action: AuditAction::InboundWebhookCreate,
             body: PageBody::Memories(MemoryEntries {
                 change: Some(MemoryChange {

@@ -263,6 +263,7 @@ impl<'r> Removal<'r> {
                 .await?;
             transaction.delete(found.key.clone());
             transaction.delete(keys::subscription_id(org, id));
+            stored.delegator.remove_from_index(transaction, org, id.0);
             self.counts.citation_subscriptions += 1;
             release_unit(transaction, org, Quota::Endpoints);
             self.note_removed(ResourceKind::Subscription, id.0, state(&stored.record));

@@ -129,6 +129,7 @@ impl KnowledgeService {
             member: Some(receipt.created_by),
             credential: work.credential,
             webhook: None,
+            workspace: None,
             client: ClientInfo::default(),
         };
         if !has_more {

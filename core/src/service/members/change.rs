@@ -108,7 +108,8 @@ impl Members<'_> {
                 let prefetch = details_prefetch(org, member);
                 let mut op = caller.in_organization(Some(org_slug), prefetch).await?;
                 let (stored, roles) = read_member(&mut op.transaction, org, member).await?;
-                op.done(WithEtag::strong(details(&stored, &roles)))
+                let found = WithEtag::strong(details(&op.principal, &stored, &roles));
+                op.done(found)
             })
             .await
     }
@@ -149,7 +150,8 @@ impl Members<'_> {
                     require_teams(&op.principal, &[], &new.teams)?;
                     let coverage = Coverage::of(&mut op.transaction, &op.principal).await?;
                     let authority = Authority::Caller(&coverage);
-                    let actions = check_role(&mut op.transaction, org, new.role, None).await?;
+                    let actions =
+                        check_role(&mut op.transaction, authority, new.role, None).await?;
                     authority.require(actions, Reach::Organization(&BTreeMap::new()))?;
                     check_owners(&mut op.transaction, authority, None, Some(new.role)).await?;
                     if op.transaction.get::<MemberId>(&handle).await?.is_some() {
@@ -204,7 +206,7 @@ impl Members<'_> {
                 let caller = caller.authenticate(prefetch).await?;
                 let mut op = caller.in_organization(Some(org_slug)).await?;
                 let (stored, roles) = read_member(&mut op.transaction, org, member).await?;
-                let mut details = details(&stored, &roles);
+                let mut details = details(&op.principal, &stored, &roles);
                 IfMatch::require(if_match, &details)?;
                 let before = details.member.clone();
                 let mut after = before.clone();
@@ -299,9 +301,10 @@ async fn read_member(
     Ok((stored, roles))
 }
 
-/// Returns a member with its current roles.
-fn details(stored: &Member, roles: &HeldRoles) -> MemberDetails {
+/// Returns a member with its current roles, in workspaces those that the caller knows of.
+fn details(caller: &Principal, stored: &Member, roles: &HeldRoles) -> MemberDetails {
     let workspace_roles = roles.workspaces.iter();
+    let workspace_roles = workspace_roles.filter(|(place, _)| caller.knows(**place));
     MemberDetails {
         member: Member {
             role: roles.organization.reference(),

@@ -65,7 +65,7 @@ impl Provisioning<'_> {
         service
             .transact(|mut transaction| async move {
                 let record = EndpointRecord::find(&mut transaction, org, endpoint).await?;
-                let (operation, actor) = audit(service, &transaction, org);
+                let (operation, actor) = audit(service, &transaction, &record);
                 let delivery =
                     redeliver_one(&mut transaction, operation, actor, &record, id).await?;
                 Ok(transaction.done(delivery))
@@ -88,7 +88,7 @@ impl Provisioning<'_> {
         service
             .transact(|mut transaction| async move {
                 let record = EndpointRecord::find(&mut transaction, org, endpoint).await?;
-                let (operation, actor) = audit(service, &transaction, org);
+                let (operation, actor) = audit(service, &transaction, &record);
                 let redelivered =
                     redeliver_dead_letters(&mut transaction, operation, actor, &record).await?;
                 Ok(transaction.done(redelivered))
@@ -107,7 +107,7 @@ impl Provisioning<'_> {
         service
             .transact(|mut transaction| async move {
                 let record = EndpointRecord::find(&mut transaction, org, endpoint).await?;
-                let (operation, actor) = audit(service, &transaction, org);
+                let (operation, actor) = audit(service, &transaction, &record);
                 let delivery = service
                     .send_ping(&mut transaction, operation, actor, &record)
                     .await?;
@@ -121,9 +121,13 @@ impl Provisioning<'_> {
 fn audit(
     service: &KnowledgeService,
     transaction: &Transaction,
-    org: OrgId,
+    record: &EndpointRecord,
 ) -> (AuditedOperation, Actor) {
     let env = service.env();
     let operation = AuditedOperation::begin(transaction, env, env.now());
-    (operation, Actor::operator(org))
+    let actor = Actor {
+        workspace: Some(record.workspace()),
+        ..Actor::operator(record.org())
+    };
+    (operation, actor)
 }
