@@ -15,15 +15,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use knowledge_benches::{RedbOptions, RedbStore, Template};
-use knowledge_core::store::{
-    COMMIT_MUTATIONS_MAX, Commit, CommitOutcome, Direction, Key, KeyRange, Store, StoreExt,
-};
+use knowledge_core::store::{Commit, CommitOutcome, Direction, Key, KeyRange, Store, StoreExt};
 use knowledge_storage_embedded::{CACHE_BYTES_DEFAULT, Embedded};
 use knowledge_storage_fjall::{FjallOptions, FjallStore};
 use knowledge_storage_sled::{SledOptions, SledStore};
 
 /// Number of memories per copy of the template.
 const TEMPLATE_MEMORIES: usize = 1_000;
+/// Number of entries of one commit of the load.
+const PART_ENTRIES: usize = 4_096;
 /// Number of rounds of a measurement of many entries; the median is printed.
 const ROUNDS: usize = 40;
 /// Number of point reads.
@@ -91,7 +91,7 @@ async fn load(address: &str, memories: usize, cache_bytes: u64) {
     let mut bytes = 0;
     for number in 0..memories / TEMPLATE_MEMORIES {
         let entries: Vec<_> = template.copy(number as u64, &mut random).collect();
-        for part in entries.chunks(COMMIT_MUTATIONS_MAX) {
+        for part in entries.chunks(PART_ENTRIES) {
             let mut commit = Commit::builder();
             for (key, value) in part {
                 bytes += key.as_bytes().len() + value.len();

@@ -1,7 +1,7 @@
 //! Memories like those of a real workspace: long texts, source keys, some of them restricted.
 
 use knowledge_core::limits::BULK_MEMORIES_MAX;
-use knowledge_core::model::{ReviewStatus, SensitivityLabel};
+use knowledge_core::model::{MemoryChange, MemoryId, ReviewStatus, SensitivityLabel};
 use knowledge_core::service::NewMemory;
 use knowledge_testing::requests::{new_memory, review, with};
 
@@ -24,10 +24,26 @@ const WORDS: &str = "account answer budget change client contract customer decis
 pub async fn add_handbook(tenant: &Tenant, count: usize) {
     let mut random = fastrand::Rng::with_seed(1);
     let memories = (0..count).map(|number| memory(number, &mut random));
-    let ids = tenant.ingest(memories.collect()).await;
+    let mut memories: Vec<NewMemory> = memories.collect();
+    // The owner, who is in no team, reviews what it may read; then the teams get their memories.
+    let of_team: Vec<bool> = memories
+        .iter_mut()
+        .map(|memory| memory.audience_tag.take().is_some())
+        .collect();
+    let ids = tenant.ingest(memories).await;
     for (number, part) in ids.chunks(BULK_MEMORIES_MAX).enumerate() {
         let (key, approved) = (format!("approve-{number}"), review(ReviewStatus::Approved));
         let result = tenant.seed.bulk_update(&key, part, approved).await;
+        let result = result.expect("the update is processed");
+        assert_eq!(result.summary.succeeded as usize, part.len());
+    }
+    let of_team = ids.iter().zip(of_team).filter(|(_, of_team)| *of_team);
+    let of_team: Vec<MemoryId> = of_team.map(|(id, _)| *id).collect();
+    for (number, part) in of_team.chunks(BULK_MEMORIES_MAX).enumerate() {
+        let team = "team:support".parse().expect("a label");
+        let shared = MemoryChange::builder().audience_tag(team).build();
+        let key = format!("team-{number}");
+        let result = tenant.seed.bulk_update(&key, part, shared).await;
         let result = result.expect("the update is processed");
         assert_eq!(result.summary.succeeded as usize, part.len());
     }

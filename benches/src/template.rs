@@ -10,12 +10,14 @@ use knowledge_core::store::{Key, KeyRange, MemoryStore, Store, StoreExt};
 use crate::{Tenant, add_handbook};
 
 /// Key families of memories. Idempotency records are excluded, because they expire after a day.
-const FAMILIES: [&str; 6] = [
+const FAMILIES: [&str; 8] = [
     "audit",
     "audit_actor",
     "content",
     "memory",
+    "reviewed_memory",
     "source_key",
+    "sourced_memory",
     "workspace_memory",
 ];
 /// Number of hexadecimal digits of the digest at the end of a key.

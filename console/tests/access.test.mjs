@@ -46,7 +46,7 @@ test("navigation offers only what the caller may read", async () => {
     "Roles",
     "Account",
   ]);
-  assert.equal(await viewer.page.locator(".tile").count(), 1);
+  assert.equal(await viewer.page.locator(".tile").count(), 5);
   await viewer.close();
 });
 
@@ -320,4 +320,28 @@ test("member ends another session of theirs", async () => {
   await theirs.page.getByText("You are signed out.").waitFor();
   await theirs.close();
   await mine.close();
+});
+
+test("session ends with what it created", async () => {
+  const { page, close } = await site.current.open("keys");
+  await page.getByRole("button", { name: "New key" }).click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByLabel("Name").fill("Leaked");
+  await dialog.getByRole("button", { name: "Create" }).click();
+  await dialog.getByRole("button", { name: "Done" }).click();
+  const key = page.getByRole("row", { name: /Leaked/ });
+  await key.getByText("active").waitFor();
+
+  await page.getByRole("link", { name: "Account" }).click();
+  await page.getByRole("button", { name: "What it created" }).click();
+  await dialog.getByText("Leaked").waitFor();
+  await dialog.getByLabel("End all of it too").check();
+  await dialog.getByRole("button", { name: "End" }).click();
+  await page.getByText("You are signed out.").waitFor();
+  await close();
+
+  const later = await site.current.open("keys");
+  const ended = later.page.getByRole("row", { name: /Leaked/ });
+  await ended.getByText("It was ended with the credential that created it.").waitFor();
+  await later.close();
 });

@@ -5,13 +5,14 @@ import { test } from "node:test";
 
 import { Client } from "../page/api/client.js";
 import { ApiError, fieldProblem } from "../page/api/error.js";
-import { Activity } from "../page/models/activity.js";
+import { backlogs } from "../page/models/activity.js";
+import { coverageOf } from "../page/models/audience.js";
 import { BulkRun, preview } from "../page/models/bulk.js";
 import { batchesOf, readLines, withoutRejected } from "../page/models/import-file.js";
 import { href, parseRoute } from "../page/router.js";
 import { nearTime } from "../page/ui/format.js";
 
-/** @import { AuditEntry, BulkUpdate, MemorySummary } from "../../wasm/pkg/operations.js" */
+/** @import { ActivityDay, BulkUpdate, MemorySummary } from "../../wasm/pkg/operations.js" */
 /** @import { ApiRequest } from "../page/api/client.js" */
 
 /**
@@ -55,6 +56,17 @@ test("preview counts changing, unchanged and lowered memories", () => {
   assert.deepEqual([unchanged, lowered], [1, 2]);
 });
 
+test("preview leaves out what cannot be read when it is approved or rejected", () => {
+  const memories = [memory("1", {}), memory("2", { title: null }), memory("3", { reviewStatus: "approved" })];
+  const { changing, unchanged, unread } = preview(memories, { reviewStatus: "approved" });
+  assert.deepEqual(
+    changing.map(({ id }) => id),
+    ["1"],
+  );
+  assert.deepEqual([unchanged, unread], [1, 1]);
+  assert.equal(preview(memories, { reviewStatus: "pending" }).unread, 0);
+});
+
 /** Returns operations that accept every bulk update but for the first `failures`, and record them. */
 function recorder({ failures = 0 } = {}) {
   /** @type {{ update: BulkUpdate, key: string }[]} */
@@ -65,7 +77,8 @@ function recorder({ failures = 0 } = {}) {
       calls.push({ update, key });
       left -= 1;
       if (left >= 0) throw new Error("cut");
-      return { results: update.memoryIds.map((memoryId) => ({ memoryId, ok: memoryId !== "refused" })) };
+      const results = update.memoryIds.map((memoryId) => ({ memoryId, ok: memoryId !== "refused" }));
+      return { results, labels_without_members: [] };
     },
   };
   return { calls, operations: /** @type {any} */ (operations) };
@@ -107,35 +120,11 @@ test("undo restores what succeeded, with keys of its own", async () => {
   assert.equal(new Set(calls.map(({ key }) => key)).size, 3);
 });
 
-/**
- * @param {string} at
- * @param {unknown} before
- * @param {unknown} after
- */
-const entry = (at, before, after) =>
-  /** @type {AuditEntry} */ ({
-    at,
-    action: "memory.update",
-    outcome: "ok",
-    resource: { kind: "memory", id: "m" },
-    before,
-    after,
-  });
-
-test("activity derives the backlog of each day from the log", async () => {
-  const now = Date.parse("2026-03-20T12:00:00.000Z");
-  const activity = new Activity("w", now);
-  const [pending, approved] = ["pending", "approved"].map((review) => ({ workspace_id: "w", review }));
-  const entries = [
-    entry("2026-03-20T10:00:00.000Z", pending, approved),
-    entry("2026-03-19T10:00:00.000Z", null, pending),
-    entry("2026-03-19T09:00:00.000Z", null, { workspace_id: "other", review: "pending" }),
-  ];
-  const operations = { listAuditEntries: async () => ({ data: entries, next_cursor: null }) };
-  await activity.load(/** @type {any} */ (operations), () => {});
-  const [yesterday, today] = activity.days.slice(-2);
-  assert.deepEqual([yesterday?.added, today?.changed], [1, 1]);
-  assert.deepEqual(activity.backlogs(4).slice(-3), [4, 5, 4]);
+test("backlog of each day follows from that of now", () => {
+  const days = [0, 1, -1].map((backlog_change) => /** @type {ActivityDay} */ ({ backlog_change }));
+  assert.deepEqual(backlogs(days, 4), [4, 5, 4]);
+  // What was reviewed between the two requests never makes it negative.
+  assert.deepEqual(backlogs(days, 0), [0, 1, 0]);
 });
 
 test("import keys lines without a source key as the command does", async () => {
@@ -291,4 +280,11 @@ test("client reads errors from the body and from headers", async () => {
     code: "invalid_request",
     message: "url is required",
   });
+});
+
+test("label of a workspace says whom it covers", () => {
+  const open = coverageOf({ slug: "support", access: "open" });
+  assert.equal(open, "The workspace is open: workspace:support covers every member of the organisation.");
+  const closed = coverageOf({ slug: "board", access: "private" });
+  assert.equal(closed, "The workspace is private: workspace:board covers members with a role in it, and owners.");
 });

@@ -153,6 +153,9 @@ macro_rules! limits {
         /// Maximum size of the texts in the result of one access check, in bytes.
         ACCESS_CHECK_CONTENT_BYTES_MAX: usize = 4 * 1024 * 1024, bytes, "texts of one access check";
 
+        /// Maximum number of labels in use, and of teams, in the labels of a workspace.
+        WORKSPACE_LABELS_MAX: usize = 1_000, "labels", "labels in use, and teams, in one list";
+
         /// Maximum number of memories that one recall cites.
         RECALL_MEMORIES_MAX: usize = 500, "memories", "memories cited by a recall";
 
@@ -166,6 +169,10 @@ macro_rules! limits {
         /// Maximum number of workspaces of an organisation whose removal is in progress.
         REMOVALS_RUNNING_MAX: usize = 100, "workspaces",
             "workspaces of an organisation that are being removed at a time";
+
+        /// Maximum number of private workspaces of an organisation.
+        PRIVATE_WORKSPACES_MAX: usize = 100, "workspaces",
+            "private workspaces of an organisation";
 
         /// Maximum number of subscriptions to a recall.
         SUBSCRIPTIONS_PER_RECALL_MAX: u64 = 50, "subscriptions", "subscriptions of a recall",
@@ -194,6 +201,13 @@ macro_rules! limits {
             in $crate::limits::RETENTION_MIN..=std::time::Duration::MAX,
             setting "Time for which an entry of the audit log is kept; at least \
                      limits.idempotency_retention";
+
+        /// Retention of the activity of a workspace by day.
+        ACTIVITY_RETENTION: Duration = Duration::from_secs(400 * 24 * 60 * 60), time,
+            "retention of the activity by day",
+            field activity_retention "activityRetentionSeconds"
+            in $crate::limits::RETENTION_MIN..=std::time::Duration::MAX,
+            setting "Time for which what happened to the memories of a workspace is counted by day";
 
         /// Retention of an event and its deliveries.
         DELIVERY_RETENTION: Duration = Duration::from_secs(30 * 24 * 60 * 60), time,
@@ -374,7 +388,7 @@ impl Limits {
 /// Maximum of [`Limits::bulk_memories_max`].
 ///
 /// A bulk update of that size fits into one commit, however many workspaces it reaches.
-pub const BULK_MEMORIES_CEILING: usize = 1_300;
+pub const BULK_MEMORIES_CEILING: usize = 1_100;
 /// Maximum of [`Limits::subscriptions_per_recall_max`].
 ///
 /// A recall of [`RECALL_MEMORIES_MAX`] memories with that many is deleted in one commit.
@@ -417,11 +431,19 @@ pub const SCOPE_ITEMS_MAX: usize = 100;
 pub const PAGE_ITEMS_DEFAULT: usize = 50;
 /// Maximum number of items on a page of a list.
 pub const PAGE_ITEMS_MAX: usize = 200;
-/// Maximum number of records that one page of a filtered list examines.
+/// Number of records of a filtered list after which a page ends that has an item.
 ///
-/// It bounds the cost of a filter that nothing matches. Records that do not exist for the caller
-/// are not counted.
+/// A page without one goes on, so that none is empty before the end of the list, but for
+/// [`PAGE_SEARCH_TIME_MAX`] at most. Records that do not exist for the caller are not counted.
 pub const PAGE_RECORDS_MAX: usize = 2_000;
+/// Time for which a page of a filtered list searches for its first item.
+///
+/// It leaves a request time to be answered: by default, a server gives it 30 s.
+pub const PAGE_SEARCH_TIME_MAX: Duration = Duration::from_secs(15);
+/// Default number of days of a workspace's activity.
+pub const ACTIVITY_DAYS_DEFAULT: u64 = 28;
+/// Maximum number of days of a workspace's activity in one response.
+pub const ACTIVITY_DAYS_MAX: u64 = 400;
 /// Time for which the confirmation of a URL counts for further endpoints of the organisation.
 ///
 /// An endpoint that is confirmed stays so until its URL changes.

@@ -11,8 +11,8 @@ use knowledge_core::api::{ErrorStyle, OPERATIONS, openapi};
 use knowledge_core::limits::{self, Limit, Limits};
 use knowledge_core::model::{
     AudienceScope, BulkItemErrorCode, ChecklistTier, ConnectorScope, ConnectorStatus,
-    DeliveryFailureCode, EventType, McpClient, MemberKind, Quota, ReviewStatus, SPECIAL_RANGES,
-    SensitivityLabel, SpecialRange,
+    DeliveryFailureCode, EndedReason, EventType, McpClient, MemberKind, Quota, ResourceState,
+    ReviewStatus, SPECIAL_RANGES, SensitivityLabel, SpecialRange, WorkspaceAccess,
 };
 use knowledge_core::service::{
     AuditAction, DELIVERY_TIMEOUT, IngestOutcome, RESPONSE_BYTES_MAX, ResourceKind,
@@ -121,6 +121,7 @@ fn enumerations() -> String {
         ),
         ("review status", names(ReviewStatus::ALL)),
         ("scope of an audience label", names(AudienceScope::ALL)),
+        ("access to a workspace", names(WorkspaceAccess::ALL)),
         ("tier of a checklist step", names(ChecklistTier::ALL)),
         ("scope of a connector", names(ConnectorScope::ALL)),
         ("status of a connector", names(ConnectorStatus::ALL)),
@@ -144,6 +145,11 @@ fn enumerations() -> String {
             "kind of a resource in the audit log",
             names(ResourceKind::ALL),
         ),
+        (
+            "state of an MCP key, a webhook or a subscription",
+            names(ResourceState::ALL),
+        ),
+        ("reason for such an end", names(EndedReason::ALL)),
     ];
     let mut table = String::from("| enumeration | values |\n| --- | --- |\n");
     rows.iter()

@@ -10,7 +10,7 @@ use super::{Key, StoreError, StoreErrorKind, Version};
 /// Maximum size of a value in bytes.
 pub const VALUE_BYTES_MAX: usize = 64 * 1024;
 /// Maximum number of mutations in a commit.
-pub const COMMIT_MUTATIONS_MAX: usize = 4_096;
+pub const COMMIT_MUTATIONS_MAX: usize = 16_384;
 /// Maximum size in bytes of the keys and values of a commit, checks included.
 pub const COMMIT_BYTES_MAX: usize = 8 * 1024 * 1024;
 
@@ -300,8 +300,10 @@ mod tests {
         };
         assert!(many(COMMIT_MUTATIONS_MAX).is_ok());
         assert_eq!(
-            many(4_097),
-            Err(InvalidCommit::TooManyMutations { mutations: 4_097 })
+            many(COMMIT_MUTATIONS_MAX + 1),
+            Err(InvalidCommit::TooManyMutations {
+                mutations: COMMIT_MUTATIONS_MAX + 1
+            })
         );
         let large = (0..129).fold(Commit::builder(), |builder, i| {
             builder.put(key(&format!("{i:05}")), vec![0; VALUE_BYTES_MAX])

@@ -5,12 +5,12 @@ use std::time::Duration;
 use knowledge_core::access::{BaseRole, BuiltInRole, CredentialKind, RoleRef, TokenScope};
 use knowledge_core::model::{
     ConnectorScope, McpClient, MemberId, MemberKind, MemoryChange, MemoryId, NewCustomRole,
-    ReviewStatus, RoleActions, SensitivityLabel, SourceId,
+    ReviewStatus, RoleActions, SensitivityLabel, SourceId, WorkspaceAccess,
 };
 use knowledge_core::service::{
     Attempt, CreateMemory, DeliveryResponse, NewChat, NewConnector, NewMcpKey, NewMember,
-    NewMemory, NewOrganization, NewOwner, NewRecall, NewToken, NewWorkspace, SyncOutcome,
-    SyncReport,
+    NewMemory, NewOrganization, NewOwner, NewRecall, NewToken, NewWorkspace, NewWorkspaceAccess,
+    SyncOutcome, SyncReport,
 };
 
 /// Returns a request with some fields changed.
@@ -82,6 +82,12 @@ pub fn new_workspace(slug: &str) -> NewWorkspace {
         .name(format!("Workspace {slug}"))
         .slug(slug.to_owned())
         .build()
+}
+
+/// Returns a change of the access to a workspace.
+#[must_use]
+pub fn new_access(access: WorkspaceAccess) -> NewWorkspaceAccess {
+    NewWorkspaceAccess::builder().access(access).build()
 }
 
 /// Returns a role of the organisation with the actions of a viewer.

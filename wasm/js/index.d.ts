@@ -35,6 +35,7 @@ export interface Limits {
   subscriptionsPerRecallMax?: number;
   idempotencyRetentionSeconds?: number;
   auditRetentionSeconds?: number;
+  activityRetentionSeconds?: number;
   deliveryRetentionSeconds?: number;
 }
 

@@ -75,7 +75,7 @@ export type Mutation =
  * - **Fail stop.** After a write or a sync has failed, the store rejects every call as
  *   `unavailable` until it is opened again.
  * - **Limits.** Keys have up to 512 bytes (the bounds of a range one more), values up to 64 KiB, a
- *   commit up to 4,096 mutations and 8 MiB. No key is changed twice in a commit.
+ *   commit up to 16,384 mutations and 8 MiB. No key is changed twice in a commit.
  *
  * Failures are thrown as `StoreError`. A result that does not match its reads is treated as
  * `corrupt`.

@@ -6,7 +6,9 @@ use knowledge_core::access::{CredentialKind, TokenScope};
 use knowledge_core::api::admin::requests::NewCredential;
 use knowledge_core::api::admin::{CredentialState, CredentialView};
 use knowledge_core::env::Env;
-use knowledge_core::model::{CredentialId, Timestamp};
+use knowledge_core::model::{
+    CreatedKind, CreatedResource, CredentialId, ResourceState, ResourceStatus, Timestamp,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -14,9 +16,11 @@ use super::args::WithOutput;
 use super::dashboard::moment;
 use super::failure::Failure;
 use super::operator::{OrgArgs, OrgOperator};
-use super::table::{Cell, Fit};
+use super::table::{Cell, Fit, plain};
 use crate::progress::counted;
 
+/// Maximum number of things that a revocation lists.
+const CREATED_MAX: usize = 100;
 /// Flags of the request's fields.
 const FLAGS: &[(&str, &str)] = &[
     ("member", "--member"),
@@ -85,14 +89,18 @@ pub(super) async fn list(
     output.print_list(&listed, &columns, |credential| cells(credential, now))
 }
 
-/// Revokes a credential; with `kind` only one of that kind.
+/// Revokes a credential, and on request what it created; with `kind` only one of that kind.
 pub(super) async fn revoke(
     id: CredentialId,
     kind: Option<CredentialKind>,
+    with_created: bool,
     org: OrgArgs,
 ) -> Result<(), Failure> {
     let operator: OrgOperator = org.open().await?;
-    let query: Vec<_> = kind.iter().map(|kind| ("kind", kind.as_str())).collect();
+    let mut query: Vec<_> = kind.iter().map(|kind| ("kind", kind.as_str())).collect();
+    if with_created {
+        query.push(("with_created", "true"));
+    }
     let id = id.to_string();
     let segments = ["credentials", id.as_str()];
     let revoked: CredentialView = operator
@@ -102,7 +110,55 @@ pub(super) async fn revoke(
         "revoked {} of {}: {}",
         revoked.id, revoked.member, revoked.name
     );
+    let segments = ["credentials", id.as_str(), "created"];
+    let created = operator.list_first(&segments, &[], CREATED_MAX, FLAGS);
+    let (created, has_more): (Vec<CreatedResource>, bool) = created.await?;
+    for line in created_lines(&created, has_more) {
+        eprintln!("{line}");
+    }
     Ok(())
+}
+
+/// Returns the lines about what a revoked credential created.
+fn created_lines(created: &[CreatedResource], has_more: bool) -> Vec<String> {
+    if created.is_empty() {
+        return Vec::new();
+    }
+    let mut lines = vec!["created with it:".to_owned()];
+    for resource in created {
+        let (kind, status) = (created_noun(resource.kind), resource.status);
+        let state = status_text(status);
+        let name = plain(&resource.name);
+        lines.push(format!("  {kind} {} {name}: {state}", resource.id));
+    }
+    if has_more {
+        lines.push(format!("  and more; the first {CREATED_MAX} are listed"));
+    }
+    let remains = |resource: &CreatedResource| resource.status.state != ResourceState::Ended;
+    if created.iter().any(remains) {
+        let hint = "what remains belongs to its member; to end it too, repeat with --with-created";
+        lines.push(hint.to_owned());
+    }
+    lines
+}
+
+/// Returns the user's word for a kind of something that a credential created.
+fn created_noun(kind: CreatedKind) -> &'static str {
+    match kind {
+        CreatedKind::McpKey => "MCP key",
+        CreatedKind::Token => "token",
+        CreatedKind::Webhook => "webhook",
+        CreatedKind::InboundWebhook => "inbound webhook",
+        CreatedKind::CitationSubscription => "citation subscription",
+    }
+}
+
+/// Formats the state, with the reason of an end or a suspension.
+pub(super) fn status_text(status: ResourceStatus) -> String {
+    match status.ended_reason {
+        Some(reason) => format!("{}: {reason}", status.state),
+        None => status.state.to_string(),
+    }
 }
 
 fn cells(credential: &CredentialView, now: Timestamp) -> Vec<Cell> {

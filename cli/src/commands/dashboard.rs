@@ -6,10 +6,12 @@ use console::Style;
 use http::Method;
 use knowledge_core::env::Env;
 use knowledge_core::model::{
-    ChecklistStep, ConnectorHealth, ConnectorStatus, DashboardSummary, Timestamp,
+    ChecklistStep, ConnectorHealth, ConnectorStatus, DashboardSummary, McpKeySummary,
+    ResourceState, ResourceStatus, Timestamp,
 };
 
 use super::args::WithOutput;
+use super::credential::status_text;
 use super::failure::Failure;
 use super::operator::OrgArgs;
 use super::output::render_options;
@@ -133,10 +135,25 @@ fn status_style(status: ConnectorStatus) -> Style {
     }
 }
 
+/// Formats the state of an MCP key, with the reason of its end.
+fn key_state(key: &McpKeySummary) -> Cell {
+    let style = match key.state {
+        ResourceState::Active => Style::new().green(),
+        _ => Style::new().red(),
+    };
+    let status = ResourceStatus {
+        state: key.state,
+        ended_reason: key.ended_reason,
+        ended_at: key.ended_at,
+    };
+    Cell::new(status_text(status)).styled(style)
+}
+
 fn mcp_keys(summary: &DashboardSummary, now: Timestamp) -> Option<Table> {
     let mut table = Table::new(&[
         ("NAME", Fit::Cut),
         ("CLIENT", Fit::Whole),
+        ("STATE", Fit::Whole),
         ("LAST USED", Fit::Whole),
         ("ROTATES", Fit::Optional),
         ("AUDIENCE", Fit::Cut),
@@ -146,6 +163,7 @@ fn mcp_keys(summary: &DashboardSummary, now: Timestamp) -> Option<Table> {
         table.row([
             Cell::new(&key.name),
             Cell::new(key.client.as_str()),
+            key_state(key),
             Cell::new(moment(key.last_used_at, now)),
             Cell::new(planned(key.rotates_at, now)),
             Cell::new(audience.join(", ")),

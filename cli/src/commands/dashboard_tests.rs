@@ -1,6 +1,6 @@
 use knowledge_core::model::{
     ChatId, ChatSummary, Checklist, ChecklistTier, ConnectorId, ConnectorScope, CredentialId,
-    McpClient, McpKeySummary, WorkspaceId, WorkspaceSummary,
+    McpClient, McpKeySummary, ResourceState, WorkspaceId, WorkspaceSummary,
 };
 use uuid::Uuid;
 
@@ -76,6 +76,9 @@ fn summary() -> DashboardSummary {
             ],
             last_used_at: None,
             rotates_at: Some(at("2026-06-01T00:00:00Z")),
+            state: ResourceState::Active,
+            ended_reason: None,
+            ended_at: None,
         }],
         recent_chats: vec![ChatSummary {
             session_id: ChatId(Uuid::nil()),
@@ -108,8 +111,8 @@ fn dashboard_is_drawn_in_full() {
       pending        gmail       gmail@acme.example       workspace  never         in 2 h     0            -
 
     MCP keys
-      NAME    CLIENT       LAST USED  ROTATES  AUDIENCE
-      Laptop  claude_code  never      in 78 d  workspace:support, org:acme
+      NAME    CLIENT       STATE   LAST USED  ROTATES  AUDIENCE
+      Laptop  claude_code  active  never      in 78 d  workspace:support, org:acme
 
     Recent chats
       LAST MESSAGE  TITLE    SNIPPET

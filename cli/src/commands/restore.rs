@@ -25,7 +25,7 @@ use crate::progress::{Progress, counted};
 /// A dump may have credentials that were revoked since. Therefore none is restored: tokens,
 /// sessions, login links and MCP keys are dropped, and the secrets of inbound webhooks are revoked
 /// until they are rotated. Outbound webhooks and citation subscriptions that were created with a
-/// token deliver nothing until their secrets are rotated with a new one. The members and everything
+/// scoped token deliver nothing until their secrets are rotated. The members and everything
 /// else are restored; `knowledge token create` issues new tokens, and with `knowledge login-link`
 /// members sign in again. To move a live store, use `knowledge copy`, which keeps the credentials.
 ///

@@ -29,7 +29,8 @@ enum Command {
     List(WithOutput<OrgArgs>),
     /// Revoke a token or a session
     ///
-    /// The credential stops working immediately. Revoking it again changes nothing.
+    /// The credential stops working immediately. The command lists the MCP keys, webhooks and
+    /// subscriptions that it created.
     Revoke(RevokeArgs),
 }
 
@@ -54,7 +55,8 @@ enum SessionCommand {
     List(WithOutput<OrgArgs>),
     /// Revoke a session
     ///
-    /// The session stops working immediately. Revoking it again changes nothing.
+    /// The session stops working immediately. The command lists the MCP keys, webhooks and
+    /// subscriptions that it created.
     Revoke(RevokeArgs),
 }
 
@@ -117,6 +119,13 @@ struct RevokeArgs {
     /// Identifier, as listed by `list`
     id: CredentialId,
 
+    /// End the MCP keys, webhooks and subscriptions that it created, too
+    ///
+    /// Without this flag they remain, since they belong to the member, except those that a token
+    /// with a scope created. For a credential that has leaked; also after its revocation.
+    #[arg(long)]
+    with_created: bool,
+
     #[command(flatten)]
     org: OrgArgs,
 }
@@ -134,7 +143,7 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
             args.create.run(kind, scope).await
         }
         Command::List(org) => credential::list(None, org).await,
-        Command::Revoke(args) => credential::revoke(args.id, None, args.org).await,
+        Command::Revoke(args) => args.run(None).await,
     }
 }
 
@@ -144,7 +153,7 @@ pub(super) async fn run_session(args: SessionArgs) -> Result<(), Failure> {
     match args.command {
         SessionCommand::Create(args) => args.run(kind, None).await,
         SessionCommand::List(org) => credential::list(Some(kind), org).await,
-        SessionCommand::Revoke(args) => credential::revoke(args.id, Some(kind), args.org).await,
+        SessionCommand::Revoke(args) => args.run(Some(kind)).await,
     }
 }
 
@@ -158,6 +167,12 @@ impl CreateArgs {
             .lifetime(self.expires_in)
             .is_long_lived(self.long_lived);
         credential::create(&new.build(), self.org).await
+    }
+}
+
+impl RevokeArgs {
+    async fn run(self, kind: Option<CredentialKind>) -> Result<(), Failure> {
+        credential::revoke(self.id, kind, self.with_created, self.org).await
     }
 }
 

@@ -16,6 +16,7 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use super::args::{OutputFormat, WithOutput, duration};
+use super::credential::status_text;
 use super::dashboard::moment;
 use super::failure::Failure;
 use super::operator::{OrgArgs, OrgOperator};
@@ -199,9 +200,12 @@ async fn list(args: ListArgs) -> Result<(), Failure> {
     })
 }
 
-/// Formats the state: `active`, `unconfirmed` with what delays the next ping, `inactive`, or the
-/// reason why the service disabled the endpoint.
+/// Formats the state: `active`, `unconfirmed` with what delays the next ping, `inactive`,
+/// `suspended` or `ended` with the reason, or the reason why the service disabled the endpoint.
 fn state(endpoint: &EndpointSummary, now: Timestamp) -> Cell {
+    if endpoint.status.ended_reason.is_some() {
+        return Cell::new(status_text(endpoint.status)).styled(Style::new().red());
+    }
     match endpoint.disabled_reason {
         Some(reason) => Cell::new(format!("disabled: {reason}")).styled(Style::new().red()),
         None if endpoint.is_active && !endpoint.is_confirmed => {

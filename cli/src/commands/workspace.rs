@@ -2,8 +2,8 @@
 
 use clap::Subcommand;
 use http::Method;
-use knowledge_core::model::{AudienceLabel, SensitivityLabel, Workspace};
-use knowledge_core::service::NewWorkspace;
+use knowledge_core::model::{AudienceLabel, SensitivityLabel, Workspace, WorkspaceAccess};
+use knowledge_core::service::{NewWorkspace, NewWorkspaceAccess};
 use serde_json::{Map, Value, json};
 
 use super::args::WithOutput;
@@ -13,7 +13,7 @@ use super::operator::OrgArgs;
 use super::output::render_options;
 use super::table::{Cell, Fit, Table};
 
-/// Create, list and delete workspaces, and set their retention
+/// Create, list and delete workspaces, open or close them, and set their retention
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(subcommand)]
@@ -26,6 +26,7 @@ enum Command {
     /// List the workspaces of an organisation
     List(WithOutput<OrgArgs>),
     Delete(DeleteArgs),
+    Access(AccessArgs),
     Retention(RetentionArgs),
 }
 
@@ -42,6 +43,28 @@ struct CreateArgs {
     /// Audience label of new memories, for example team:platform; defaults to workspace:SLUG
     #[arg(long, value_name = "LABEL")]
     audience: Option<AudienceLabel>,
+
+    /// Its people: open for every member of the organisation, private for members with a role in it
+    /// and owners
+    #[arg(long, value_name = "ACCESS", default_value = "open")]
+    access: WorkspaceAccess,
+
+    #[command(flatten)]
+    org: WithOutput<OrgArgs>,
+}
+
+/// Open a workspace to every member of the organisation, or make it private
+///
+/// A private workspace exists only for members with a role in it (`knowledge user role HANDLE ROLE
+/// --workspace SLUG`) and for owners, and the label workspace:SLUG covers them only. It changes at
+/// once, and no webhook tells of it.
+#[derive(Debug, clap::Args)]
+struct AccessArgs {
+    /// Slug of the workspace
+    slug: String,
+
+    /// open or private
+    access: WorkspaceAccess,
 
     #[command(flatten)]
     org: WithOutput<OrgArgs>,
@@ -111,6 +134,7 @@ const FLAGS: &[(&str, &str)] = &[
     ("slug", "the slug"),
     ("name", "--name"),
     ("audience", "--audience"),
+    ("access", "the access"),
     ("chat_days", "--chat-days"),
     ("memory_days.public", "--memory-days public"),
     ("memory_days.internal", "--memory-days internal"),
@@ -123,6 +147,7 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
         Command::Create(args) => create(args).await,
         Command::List(args) => list(args).await,
         Command::Delete(args) => delete(args).await,
+        Command::Access(args) => access(args).await,
         Command::Retention(args) => retention(args).await,
     }
 }
@@ -132,7 +157,8 @@ async fn create(args: CreateArgs) -> Result<(), Failure> {
     let new = NewWorkspace::builder()
         .name(args.name.unwrap_or_else(|| args.slug.clone()))
         .slug(args.slug)
-        .maybe_audience(args.audience);
+        .maybe_audience(args.audience)
+        .access(args.access);
     let body = json!(new.build());
     let created = operator.call(Method::POST, &["workspaces"], Some(&body), FLAGS);
     let created: Workspace = created.await?;
@@ -141,6 +167,23 @@ async fn create(args: CreateArgs) -> Result<(), Failure> {
         created.slug, created.id, operator.org.slug
     );
     output.print_if_json(&created)
+}
+
+async fn access(args: AccessArgs) -> Result<(), Failure> {
+    let (operator, output) = args.org.open().await?;
+    let path = ["workspaces", &args.slug, "access"];
+    let body = json!(NewWorkspaceAccess::builder().access(args.access).build());
+    let set = operator.call(Method::PUT, &path, Some(&body), FLAGS);
+    let set: Workspace = set.await?;
+    let people = match set.access {
+        WorkspaceAccess::Open => "every member of the organisation",
+        WorkspaceAccess::Private => "members with a role in it, and owners",
+    };
+    eprintln!(
+        "the workspace {} of {} is {}: it exists for {people}",
+        set.slug, operator.org.slug, set.access
+    );
+    output.print_if_json(&set)
 }
 
 async fn delete(args: DeleteArgs) -> Result<(), Failure> {
@@ -203,6 +246,7 @@ async fn list(org: WithOutput<OrgArgs>) -> Result<(), Failure> {
         ("SLUG", Fit::Cut),
         ("ID", Fit::Whole),
         ("AUDIENCE", Fit::Cut),
+        ("ACCESS", Fit::Whole),
         ("CREATED", Fit::Optional),
         ("NAME", Fit::Cut),
     ];
@@ -211,6 +255,7 @@ async fn list(org: WithOutput<OrgArgs>) -> Result<(), Failure> {
             Cell::new(&workspace.slug),
             Cell::new(workspace.id.to_string()),
             Cell::new(workspace.audience.to_string()),
+            Cell::new(workspace.access.as_str()),
             Cell::new(workspace.created_at.to_string()),
             Cell::new(&workspace.name),
         ]

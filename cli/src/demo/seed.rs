@@ -8,11 +8,11 @@ use knowledge_core::access::RoleRef;
 use knowledge_core::env::{Env, OsRandomness};
 use knowledge_core::limits::{BULK_MEMORIES_MAX, INGEST_MEMORIES_MAX};
 use knowledge_core::model::{
-    BulkUpdate, CustomRoleUpdate, MemoryChange, MemoryId, ReviewStatus, SensitivityLabel, SourceId,
-    Timestamp, Workspace,
+    AudienceScope, BulkUpdate, CustomRoleUpdate, MemoryChange, MemoryId, ReviewStatus,
+    SensitivityLabel, SourceId, Timestamp, Workspace,
 };
 use knowledge_core::service::{
-    IdempotencyKey, KnowledgeService, MemberAssignment, OpenError, Options,
+    IdempotencyKey, KnowledgeService, MemberAssignment, NewMemory, OpenError, Options,
 };
 use knowledge_core::store::Store;
 
@@ -177,16 +177,45 @@ fn part(before: u64, count: u64) -> f64 {
 /// Decisions on memories that are not yet written.
 #[derive(Default)]
 struct Decisions {
+    by_curator: Reviews,
+    by_admin: Reviews,
+    restricted: Vec<MemoryId>,
+}
+
+/// Reviews by one member.
+#[derive(Default)]
+struct Reviews {
     approved: Vec<MemoryId>,
     rejected: Vec<MemoryId>,
-    restricted: Vec<MemoryId>,
+}
+
+/// Returns true if the curator may read a memory, and so review it.
+fn curator_reads(memory: &NewMemory) -> bool {
+    let is_covered = memory.audience_tag.as_ref().is_none_or(|label| {
+        let mut members = ORGANIZATION.members.iter();
+        match label.scope() {
+            AudienceScope::Org | AudienceScope::Workspace => true,
+            AudienceScope::User => label.name() == cast().curator,
+            AudienceScope::Team => members.any(|member| {
+                let mut teams = member.teams.iter();
+                member.handle == cast().curator && teams.any(|team| team == label.name())
+            }),
+        }
+    });
+    let sensitivity = memory.sensitivity_label.unwrap_or_default();
+    is_covered && sensitivity <= SensitivityLabel::Internal
 }
 
 impl Decisions {
     fn note(&mut self, draft: &Draft, id: MemoryId) {
+        let reviews = if curator_reads(&draft.memory) {
+            &mut self.by_curator
+        } else {
+            &mut self.by_admin
+        };
         match draft.verdict {
-            ReviewStatus::Approved => self.approved.push(id),
-            ReviewStatus::Rejected => self.rejected.push(id),
+            ReviewStatus::Approved => reviews.approved.push(id),
+            ReviewStatus::Rejected => reviews.rejected.push(id),
             ReviewStatus::Pending => {}
         }
         if draft.is_to_be_restricted {
@@ -206,9 +235,11 @@ impl Decisions {
         );
         let cast = cast();
         for (ids, handle, change) in [
-            (&mut self.approved, &cast.curator, approve),
-            (&mut self.rejected, &cast.curator, reject),
-            (&mut self.restricted, &cast.admin, restrict),
+            (&mut self.by_curator.approved, &cast.curator, &approve),
+            (&mut self.by_curator.rejected, &cast.curator, &reject),
+            (&mut self.by_admin.approved, &cast.admin, &approve),
+            (&mut self.by_admin.rejected, &cast.admin, &reject),
+            (&mut self.restricted, &cast.admin, &restrict),
         ] {
             while ids.len() >= least {
                 let memory_ids = ids.drain(..ids.len().min(BULK)).collect();

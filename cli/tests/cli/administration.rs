@@ -108,6 +108,40 @@ fn organizations_and_workspaces_are_created_and_listed() {
 }
 
 #[test]
+fn access_to_a_workspace_is_shown_and_set() {
+    for stage in Stage::both() {
+        let listed = |slug: &str| {
+            let all = stage.json(&["workspace", "list"]);
+            let mut all = all.as_array().expect("a list").iter();
+            let found = all.find(|workspace| workspace["slug"] == slug);
+            found.expect("the workspace is listed")["access"].clone()
+        };
+        assert_eq!(listed("support"), "open");
+        for access in ["private", "private", "open"] {
+            let set = stage.json(&["workspace", "access", "support", access]);
+            assert_eq!(set["access"], access);
+            assert_eq!(listed("support"), access);
+        }
+        let set = stage
+            .run(&["workspace", "access", "support", "private"])
+            .ok();
+        set.stderr.trim().assert_is(
+            "the workspace support of acme is private: it exists for members with a role in it, and owners",
+        );
+        let table = stage.run(&["workspace", "list"]).ok().stdout;
+        table.assert_has("private");
+        let made = ["workspace", "create", "board", "--access=private"];
+        stage.run(&made).ok();
+        assert_eq!(listed("board"), "private");
+        let wrong = stage.run(&["workspace", "access", "support", "closed"]);
+        assert_eq!(wrong.code, 2);
+        let unknown = stage.run(&["workspace", "access", "nowhere", "open"]);
+        assert!(unknown.failed().contains("workspaces of acme"));
+        stage.end();
+    }
+}
+
+#[test]
 fn retention_of_a_workspace_is_shown_and_set() {
     for stage in Stage::both() {
         let retention = ["workspace", "retention", "support"];

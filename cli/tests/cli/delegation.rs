@@ -44,13 +44,15 @@ impl Stage {
         knowledge(&args).ok().stdout.trim().to_owned()
     }
 
-    fn revoke(&self, name: &str) {
+    /// Revokes a token, and returns what the command says.
+    fn revoke(&self, name: &str, flags: &[&str]) -> String {
         let data_dir = self.scratch.data_dir();
         let listed = knowledge(&["token", "list", "--output=json", &data_dir]).ok();
         let listed: Vec<Value> = serde_json::from_str(&listed.stdout).expect("a list");
         let found = listed.iter().find(|token| token["name"] == name);
         let id = found.and_then(|token| token["id"].as_str()).expect("an id");
-        knowledge(&["token", "revoke", id, &data_dir]).ok();
+        let command = ["token", "revoke", id, &data_dir];
+        knowledge(&[&command[..], flags].concat()).ok().stderr
     }
 
     /// Sends a request about something of the workspace.
@@ -117,7 +119,7 @@ fn inbound_webhook_ends_with_its_token_unless_rotated() {
     let secret = text(&webhook, "signing_secret");
     stage.post(&webhook, &secret).expect("the token is valid");
 
-    stage.revoke("short");
+    stage.revoke("short", &[]);
     let message = stage.post(&webhook, &secret).expect_err("it was revoked");
     message.assert_has("403");
 
@@ -140,8 +142,33 @@ fn mcp_key_ends_with_its_token() {
     let key = text(&made.json(), "secret");
     let list = |key: &str| stage.call(key, ("GET", "memories"), &Value::Null).status;
     assert_eq!(list(&key), 200);
-    stage.revoke("short");
+    stage.revoke("short", &[]);
     assert_eq!(list(&key), 401);
+    assert_eq!(stage.server.terminate(), 0);
+}
+
+#[test]
+fn mcp_key_of_an_unscoped_token_ends_with_it_on_request() {
+    let stage = Stage::new();
+    let token = stage.token("leaked", &[]);
+    let new = json!({ "name": "Desk", "client": "other", "audience": ["org:acme"] });
+    let made = stage.call(&token, ("POST", "mcp-keys"), &new);
+    assert_eq!(made.status, 201, "{made:?}");
+    let key = text(&made.json(), "secret");
+    let list = |key: &str| stage.call(key, ("GET", "memories"), &Value::Null).status;
+
+    let said = stage.revoke("leaked", &[]);
+    let id = text(&made.json(), "id");
+    said.assert_has(&format!("created with it:\n  MCP key {id} Desk: active\n"));
+    said.assert_has("repeat with --with-created");
+    assert_eq!(list(&key), 200);
+
+    let said = stage.revoke("leaked", &["--with-created"]);
+    said.assert_has(&format!("MCP key {id} Desk: ended: ended_with_credential"));
+    assert_eq!(list(&key), 401);
+    let data_dir = stage.scratch.data_dir();
+    let shown = knowledge(&["dashboard", "--org=acme", &stage.workspace, &data_dir]).ok();
+    shown.stdout.assert_has("ended: ended_with_credential");
     assert_eq!(stage.server.terminate(), 0);
 }
 

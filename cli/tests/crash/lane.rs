@@ -16,6 +16,9 @@ pub(crate) struct Labels {
     pub(crate) review: ReviewStatus,
 }
 
+/// Audience of the memories before the first update.
+const INITIAL: &str = "workspace:empty";
+
 /// A bulk update.
 ///
 /// Its audience is unique, so that a memory with it was changed by this request.
@@ -47,7 +50,7 @@ impl Lane {
     /// Creates the lane of freshly ingested memories.
     pub(crate) fn new(memories: &[MemoryId], rng: &mut fastrand::Rng) -> Self {
         let labels = Labels {
-            audience: "workspace:empty".parse().expect("a label"),
+            audience: INITIAL.parse().expect("a label"),
             review: ReviewStatus::Pending,
         };
         Self {
@@ -60,12 +63,19 @@ impl Lane {
     /// Returns the next request to send.
     pub(crate) fn next(&mut self) -> Request {
         let name = format!("{:016x}", self.rng.u64(..));
-        let review = match self.rng.bool() {
+        let wanted = match self.rng.bool() {
             true => ReviewStatus::Approved,
             false => ReviewStatus::Pending,
         };
         let count = self.rng.usize(MEMORIES_MIN..=MEMORIES_MAX);
         self.rng.shuffle(&mut self.memories);
+        // Only what has not been given to a team can be approved.
+        let mut chosen = self.memories[..count].iter();
+        let review = if chosen.all(|id| self.labels[id].audience.to_string() == INITIAL) {
+            wanted
+        } else {
+            ReviewStatus::Pending
+        };
         Request {
             memories: self.memories[..count].to_vec(),
             labels: Labels {

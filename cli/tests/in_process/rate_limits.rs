@@ -98,8 +98,8 @@ async fn rate_limited_request_has_no_effect() {
     }
     let refused = relabel("team:second").send_to(&server.base_url).await;
     assert_eq!(refused.status, StatusCode::TOO_MANY_REQUESTS);
-    let review = json!({ "memoryIds": [memory], "reviewStatus": "approved" });
-    let answer = bulk(&org.members.admin.token, &review)
+    let raise = json!({ "memoryIds": [memory], "sensitivityLabel": "confidential" });
+    let answer = bulk(&org.members.admin.token, &raise)
         .send_to(&server.base_url)
         .await;
     let memory = &answer.json()["results"][0]["memory"];

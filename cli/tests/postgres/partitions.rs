@@ -231,7 +231,7 @@ fn update(key: &str, org: &OrgFixture) -> Call {
     let update = json!({
         "memoryIds": org.main.memories.internal[..MEMORIES],
         "audienceTag": format!("team:{key}"),
-        "reviewStatus": "approved",
+        "sensitivityLabel": "confidential",
     });
     Call::new(Method::PATCH, "/v1/memories/bulk")
         .bearer(&org.members.owner.token)

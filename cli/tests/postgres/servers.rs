@@ -201,7 +201,7 @@ pub(crate) fn bulk_update(
     let update = json!({
         "memoryIds": memories[..MEMORIES],
         "audienceTag": format!("team:{key}"),
-        "reviewStatus": if rng.bool() { "approved" } else { "pending" },
+        "sensitivityLabel": if rng.bool() { "confidential" } else { "restricted" },
     });
     Call::new(Method::PATCH, "/v1/memories/bulk")
         .bearer(token)

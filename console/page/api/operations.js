@@ -2,7 +2,7 @@
 
 /**
  * @import { BulkUpdate, CustomRoleUpdate, MemberUpdate, NewCustomRole, NewMcpKey, NewMember, NewMemory, NewWebhook,
- *   Operations as Table, WebhookUpdate } from "../../../wasm/pkg/operations.js"
+ *   NewWorkspaceAccess, Operations as Table, WebhookUpdate } from "../../../wasm/pkg/operations.js"
  * @import { Client } from "./client.js"
  */
 /**
@@ -55,9 +55,19 @@ export class Operations {
     return this.#client.send("GET", withQuery("/v1/workspaces", query));
   }
 
+  /** @returns {Answer<"setWorkspaceAccess">} */
+  setWorkspaceAccess(/** @type {string} */ workspace, /** @type {NewWorkspaceAccess} */ body) {
+    return this.#client.send("PUT", path`/v1/workspaces/${workspace}/access`, { body });
+  }
+
   /** @returns {Answer<"getDashboardSummary">} */
   getDashboardSummary(/** @type {string} */ workspace) {
     return this.#client.send("GET", path`/v1/workspaces/${workspace}/dashboard-summary`);
+  }
+
+  /** @returns {Answer<"getActivity">} */
+  getActivity(/** @type {string} */ workspace, /** @type {Query} */ query) {
+    return this.#client.send("GET", withQuery(path`/v1/workspaces/${workspace}/activity`, query));
   }
 
   /** @returns {Answer<"listAuditEntries">} */
@@ -68,6 +78,11 @@ export class Operations {
   /** @returns {Answer<"listMemories">} */
   listMemories(/** @type {string} */ workspace, /** @type {Query} */ query) {
     return this.#client.send("GET", withQuery(path`/v1/workspaces/${workspace}/memories`, query));
+  }
+
+  /** @returns {Answer<"listLabels">} */
+  listLabels(/** @type {string} */ workspace) {
+    return this.#client.send("GET", path`/v1/workspaces/${workspace}/labels`);
   }
 
   /** @returns {Answer<"getMemory">} */
@@ -281,6 +296,15 @@ export class OrganizationOperations {
  * @property {boolean} current True for the session of this page.
  */
 
+/**
+ * Something that a session or a token created or last took over.
+ * @typedef {object} Created
+ * @property {string} id
+ * @property {"mcp_key" | "token" | "webhook" | "inbound_webhook" | "citation_subscription"} kind
+ * @property {string} name
+ * @property {string} state
+ */
+
 /** Operations of a server on what is signed in as the caller. */
 export class AccountOperations {
   #client;
@@ -295,8 +319,14 @@ export class AccountOperations {
     return this.#client.send("GET", withQuery("/auth/credentials", query));
   }
 
+  /** @returns {Promise<import("./list.js").Page<Created>>} */
+  listCreatedWith(/** @type {string} */ id, /** @type {Query} */ query) {
+    return this.#client.send("GET", withQuery(path`/auth/credentials/${id}/created`, query));
+  }
+
   /** @returns {Promise<void>} */
-  endCredential(/** @type {string} */ id) {
-    return this.#client.send("DELETE", path`/auth/credentials/${id}`);
+  endCredential(/** @type {string} */ id, /** @type {boolean} */ withCreated) {
+    const query = { with_created: withCreated ? "true" : "" };
+    return this.#client.send("DELETE", withQuery(path`/auth/credentials/${id}`, query));
   }
 }

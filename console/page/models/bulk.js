@@ -13,7 +13,7 @@ export const CALL_MEMORIES_MAX = 1_000;
 
 /**
  * Attributes that an update sets.
- * @typedef {Omit<BulkUpdate, "memoryIds">} Change
+ * @typedef {Omit<BulkUpdate, "memoryIds" | "dryRun">} Change
  */
 /** @typedef {keyof Change} Attribute */
 
@@ -30,6 +30,7 @@ const ATTRIBUTES = ["sensitivityLabel", "audienceTag", "sourceId", "reviewStatus
  * @typedef {object} Preview
  * @property {MemorySummary[]} changing Memories that do not have the attributes yet.
  * @property {number} unchanged Number of those that have them already.
+ * @property {number} unread Number of those that the caller may not read, and so not approve or reject.
  * @property {number} lowered Number of those whose sensitivity falls.
  */
 
@@ -41,13 +42,29 @@ const ATTRIBUTES = ["sensitivityLabel", "audienceTag", "sourceId", "reviewStatus
  */
 export function preview(memories, change) {
   const set = ATTRIBUTES.filter((attribute) => change[attribute] !== undefined);
-  const changing = memories.filter((memory) => set.some((attribute) => memory[attribute] !== change[attribute]));
+  const decides = change.reviewStatus === "approved" || change.reviewStatus === "rejected";
+  const readable = decides ? memories.filter(({ title }) => title !== null) : memories;
+  const changing = readable.filter((memory) => set.some((attribute) => memory[attribute] !== change[attribute]));
   const { sensitivityLabel } = change;
   const rank = (/** @type {string} */ label) => SENSITIVITY_LABELS.findIndex((other) => other === label);
   const lowered = sensitivityLabel
     ? changing.filter((memory) => rank(memory.sensitivityLabel) > rank(sensitivityLabel)).length
     : 0;
-  return { changing, unchanged: memories.length - changing.length, lowered };
+  const unchanged = readable.length - changing.length;
+  return { changing, unchanged, unread: memories.length - readable.length, lowered };
+}
+
+/**
+ * Asks for the impact of an update on its first memories, which it does not change.
+ * @param {Operations} operations
+ * @param {MemorySummary[]} memories
+ * @param {Change} change
+ */
+export async function impactOf(operations, memories, change) {
+  const memoryIds = memories.slice(0, CALL_MEMORIES_MAX).map(({ id }) => id);
+  const update = /** @type {BulkUpdate} */ ({ memoryIds, ...change, dryRun: true });
+  const { summary, impact } = await operations.bulkUpdateMemories(update, newIdempotencyKey());
+  return { summary, impact };
 }
 
 /**
@@ -64,6 +81,8 @@ export class BulkRun {
   #change;
   /** Results of the answered calls. @type {BulkItem[]} */
   results = [];
+  /** Audience label that was set and covers nobody. @type {string[]} */
+  labelsWithoutMembers = [];
 
   /** @param {Part[]} parts */
   constructor(parts) {
@@ -91,8 +110,9 @@ export class BulkRun {
    */
   async run(operations, onProgress) {
     for (let call = this.#calls[0]; call; call = this.#calls[0]) {
-      const { results } = await operations.bulkUpdateMemories(call.update, call.idempotencyKey);
+      const { results, labels_without_members } = await operations.bulkUpdateMemories(call.update, call.idempotencyKey);
       this.results = [...this.results, ...results];
+      this.labelsWithoutMembers = labels_without_members;
       this.#calls.shift();
       onProgress();
     }

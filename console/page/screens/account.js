@@ -1,16 +1,45 @@
 // The member who is signed in, and what else is signed in as this member.
 
 import { PagedList } from "../api/list.js";
-import { confirm } from "../ui/actions.js";
+import { openForm } from "../ui/actions.js";
 import { capital } from "../ui/format.js";
 import { html, repeat } from "../ui/lit.js";
-import { time } from "../ui/marks.js";
+import { stateBadge, time } from "../ui/marks.js";
 import { actionsHeading, empty, listView, pageHeader, table } from "../ui/parts.js";
 
 /**
- * @import { Credential } from "../api/operations.js"
+ * @import { Created, Credential } from "../api/operations.js"
  * @import { Context } from "../context.js"
  */
+
+const KINDS = {
+  mcp_key: "MCP key",
+  webhook: "Webhook",
+  inbound_webhook: "Inbound webhook",
+  citation_subscription: "Citation subscription",
+};
+
+/**
+ * Shows what a credential created, and offers to end that too.
+ * @param {Created[]} created
+ */
+const creations = (created) => html`
+  <p>It created the following. What belongs to you goes on working:</p>
+  <ul class="rows">
+    ${repeat(
+      created,
+      ({ id }) => id,
+      ({ kind, name, state }) => html`<li>
+        <div><strong>${name}</strong> <p class="faint">${KINDS[kind]}</p></div>
+        ${stateBadge(state)}
+      </li>`,
+    )}
+  </ul>
+  <label class="inline">
+    <input type="checkbox" name="with_created" />
+    <span>End all of it too, because the credential may have leaked</span>
+  </label>
+`;
 
 export class AccountScreen {
   #context;
@@ -50,7 +79,7 @@ export class AccountScreen {
 
   /** @param {Credential} credential */
   #row({ id, kind, name, created_at, last_used_at, expires_at, current }) {
-    const end = () => this.#end(id, name);
+    const end = () => this.#end(id, current ? "this session" : name);
     return html`
       <tr>
         <th scope="row">${name} <span class="faint block">${capital(kind)}</span></th>
@@ -61,7 +90,8 @@ export class AccountScreen {
           <div class="actions">
             ${
               current
-                ? html`<span class="faint">This session</span>`
+                ? html`<span class="faint">This session</span>
+                    <button type="button" @click=${end}>What it created</button>`
                 : html`<button type="button" class="danger" aria-label=${`End ${name}`} @click=${end}>End</button>`
             }
           </div>
@@ -75,14 +105,21 @@ export class AccountScreen {
    * @param {string} name
    */
   #end(id, name) {
-    confirm(this.#context, {
+    const { account, refresh } = this.#context;
+    /** @type {PagedList<Created>} */
+    const created = new PagedList((page) => account.listCreatedWith(id, page), refresh);
+    created.reload();
+    openForm(this.#context, {
       title: `End ${name}?`,
       operation: "endCredential",
       submit: "End",
       isDangerous: true,
-      text: "It stops working at once.",
-      run: async () => {
-        await this.#context.account.endCredential(id);
+      fields: () => html`
+        <p>It stops working at once.</p>
+        ${listView(created, { items: creations, empty: html`<p class="faint">It has created nothing.</p>` })}
+      `,
+      run: async (data) => {
+        await account.endCredential(id, data.has("with_created"));
         await this.#list.reload();
       },
     });

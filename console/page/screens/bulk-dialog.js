@@ -1,15 +1,17 @@
 // A bulk update of selected memories: choice, preview, progress, results and undoing.
 
-import { BulkRun, preview } from "../models/bulk.js";
+import { coverageOf } from "../models/audience.js";
+import { BulkRun, impactOf, preview } from "../models/bulk.js";
+import { readLabels } from "../models/labels.js";
 import { AUDIENCE_PATTERN, REVIEW_STATUSES, SENSITIVITY_LABELS } from "../models/vocabulary.js";
 import { runOperation, Task, textOf } from "../ui/actions.js";
 import { capital, count, number } from "../ui/format.js";
 import { html, nothing } from "../ui/lit.js";
 import { stateBadge } from "../ui/marks.js";
-import { selectField, table, taskProblem, textField } from "../ui/parts.js";
+import { labelList, selectField, table, taskProblem, textField } from "../ui/parts.js";
 
 /**
- * @import { BulkItem, MemorySummary } from "../../../wasm/pkg/operations.js"
+ * @import { BulkItem, MemorySummary, WorkspaceLabel } from "../../../wasm/pkg/operations.js"
  * @import { Context } from "../context.js"
  * @import { Change } from "../models/bulk.js"
  * @import { Option } from "../ui/parts.js"
@@ -28,6 +30,19 @@ const kept = (values) => [
   ...values.map((value) => /** @type {Option} */ ([value, capital(value)])),
 ];
 
+/** @typedef {Awaited<ReturnType<typeof impactOf>>} Effect */
+
+/**
+ * Warns of a label that covers nobody.
+ * @param {readonly string[]} labels
+ */
+const coversNobody = (labels) =>
+  labels.length > 0
+    ? html`<p class="grave-text" role="alert">
+        No member has the label ${labels.join(", ")}: nobody can read these memories.
+      </p>`
+    : nothing;
+
 class BulkDialog {
   #context;
   #memories;
@@ -39,6 +54,11 @@ class BulkDialog {
   /** @type {BulkRun | null} */
   #run = null;
   #isUndo = false;
+  /** Labels to choose from. @type {WorkspaceLabel[]} */
+  #labels = [];
+  /** Effect of the change that is chosen, once it has been asked for. @type {Effect | null} */
+  #effect = null;
+  #effectTask;
 
   /**
    * @param {Context} context
@@ -52,9 +72,11 @@ class BulkDialog {
     this.#kind = kind;
     this.#onChanged = onChanged;
     this.#task = new Task(context.refresh);
+    this.#effectTask = new Task(context.refresh);
   }
 
   open() {
+    this.#readLabels();
     this.#context.dialogs.open({
       title: `${TITLES[this.#kind]} ${count(this.#memories.length, "memory", "memories")}`,
       shape: "wide",
@@ -66,6 +88,23 @@ class BulkDialog {
     });
   }
 
+  async #readLabels() {
+    const { operations, workspace, refresh } = this.#context;
+    this.#labels = await readLabels(operations, workspace.id);
+    refresh();
+  }
+
+  /** Asks whom the change that is chosen concerns. */
+  #ask() {
+    const change = this.#change;
+    const { changing } = preview(this.#memories, change);
+    return this.#effectTask.run(async () => {
+      const effect = await impactOf(this.#context.operations, changing, change);
+      // Another change may have been chosen meanwhile.
+      if (change === this.#change) this.#effect = effect;
+    });
+  }
+
   #choice() {
     const update = (/** @type {Event} */ event) => {
       const data = new FormData(/** @type {HTMLFormElement} */ (event.currentTarget));
@@ -74,6 +113,7 @@ class BulkDialog {
         textOf(data, name),
       ]);
       this.#change = Object.fromEntries(entries.filter(([, value]) => value !== ""));
+      this.#effect = null;
       this.#context.refresh();
     };
     const submit = (/** @type {Event} */ event) => {
@@ -111,9 +151,11 @@ class BulkDialog {
         label: "Audience",
         isRequired: false,
         pattern: AUDIENCE_PATTERN,
+        list: "bulk-audiences",
         hint: html`Left empty, it stays as it is. For example <code>${workspace.audience}</code> or
-          <code>team:platform</code>.`,
+          <code>team:platform</code>. ${coverageOf(workspace)}`,
       })}
+      ${labelList("bulk-audiences", this.#labels)}
     `;
   }
 
@@ -123,7 +165,7 @@ class BulkDialog {
 
   #previewView() {
     if (Object.keys(this.#change).length === 0) return html`<p class="faint">Choose what to change.</p>`;
-    const { changing, unchanged, lowered } = preview(this.#memories, this.#change);
+    const { changing, unchanged, unread, lowered } = preview(this.#memories, this.#change);
     return html`
       <dl class="counts">
         <div>
@@ -135,6 +177,14 @@ class BulkDialog {
           <dd>${number(unchanged)}</dd>
         </div>
         ${
+          unread > 0
+            ? html`<div class="notice">
+                <dt>Hidden from you</dt>
+                <dd>${number(unread)}</dd>
+              </div>`
+            : nothing
+        }
+        ${
           lowered > 0
             ? html`<div class="notice">
                 <dt>Less protected</dt>
@@ -144,6 +194,31 @@ class BulkDialog {
         }
       </dl>
       ${lowered > 0 ? html`<p>Lowering a sensitivity needs the action <code>memory:declassify</code>.</p>` : nothing}
+      ${unread > 0 ? html`<p>Only what you may read can be approved or rejected.</p>` : nothing}
+      ${changing.length > 0 ? this.#effectView(changing.length) : nothing}
+    `;
+  }
+
+  /**
+   * Shows whom the change concerns, or the button that asks for it.
+   * @param {number} changing
+   */
+  #effectView(changing) {
+    const { impact, summary } = this.#effect ?? {};
+    if (!impact || !summary) {
+      return html`
+        ${taskProblem(this.#effectTask)}
+        <button type="button" ?disabled=${this.#effectTask.isRunning} @click=${() => this.#ask()}>
+          Whom does it concern?
+        </button>
+      `;
+    }
+    const of = changing > summary.requested ? `Of the first ${number(summary.requested)}: ` : "";
+    const [gain, lose] = [impact.members_gaining, impact.members_losing].map((members) => count(members, "member"));
+    const refused = summary.failed > 0 ? ` ${capital(count(summary.failed, "change"))} would be refused.` : "";
+    return html`
+      <p>${of}${gain} could read what they cannot read now, ${lose} could no longer.${refused}</p>
+      ${coversNobody(impact.labels_without_members)}
     `;
   }
 
@@ -219,6 +294,7 @@ class BulkDialog {
       <div class="results" tabindex="0" role="region" aria-label="Results">
         ${table(["Memory", "Result", "Reason"], results.slice(0, RESULTS_SHOWN_MAX).map(row))}
       </div>
+      ${coversNobody(run.labelsWithoutMembers)}
       ${results.length > RESULTS_SHOWN_MAX ? html`<p class="faint">And ${number(results.length - RESULTS_SHOWN_MAX)} more, in the audit log.</p>` : nothing}
     `;
   }

@@ -2,18 +2,18 @@
 // charts are drawn as SVG; each is an image with a text that says the same.
 
 import { ApiError } from "../api/error.js";
-import { Activity, ACTIVITY_DAYS } from "../models/activity.js";
+import { ACTIVITY_DAYS, backlogs } from "../models/activity.js";
+import { peopleOf } from "../models/audience.js";
 import { href } from "../router.js";
-import { Task } from "../ui/actions.js";
-import { count, number, shortDate, words } from "../ui/format.js";
+import { actionButton, confirm, Task } from "../ui/actions.js";
+import { capital, count, number, shortDate, words } from "../ui/format.js";
 import { html, nothing, svg } from "../ui/lit.js";
 import { icon, stateBadge, tag, time } from "../ui/marks.js";
 import { empty, loading, pageHeader, problem } from "../ui/parts.js";
 
 /**
- * @import { ChatSummary, ChecklistStep, ConnectorHealth, DashboardSummary, McpKeySummary } from "../../../wasm/pkg/operations.js"
+ * @import { ActivityDay, ChatSummary, ChecklistStep, ConnectorHealth, DashboardSummary, McpKeySummary } from "../../../wasm/pkg/operations.js"
  * @import { Context } from "../context.js"
- * @import { Day } from "../models/activity.js"
  */
 
 /** Screens on which the steps of the checklist are taken; others are taken elsewhere. @type {Record<string, string>} */
@@ -35,8 +35,8 @@ const EMPTY_BAR_HEIGHT = 1;
 const RING_RADIUS = 20;
 
 /**
- * One value of a chart; `null` if it is not known.
- * @typedef {{ label: string, value: number | null }} Point
+ * One value of a chart.
+ * @typedef {{ label: string, value: number }} Point
  */
 
 export class DashboardScreen {
@@ -44,24 +44,19 @@ export class DashboardScreen {
   #task;
   /** @type {DashboardSummary | null} */
   #summary = null;
-  #activity;
-  /** @type {ApiError | null} */
-  #activityError = null;
+  /** Days of the activity; `null` while they are loading. @type {ActivityDay[] | null} */
+  #days = null;
+  #hasActivityFailed = false;
 
   /** @param {Context} context */
   constructor(context) {
     this.#context = context;
     this.#task = new Task(context.refresh);
-    this.#activity = new Activity(context.workspace.id, Date.now());
   }
 
   open() {
     this.#load();
-    if (this.#canSeeActivity) this.#loadActivity();
-  }
-
-  get #canSeeActivity() {
-    return this.#context.access.refusal("audit") === null;
+    this.#loadActivity();
   }
 
   async #load() {
@@ -72,25 +67,50 @@ export class DashboardScreen {
   }
 
   async #loadActivity() {
+    const { operations, workspace, refresh } = this.#context;
     try {
-      await this.#activity.load(this.#context.operations, this.#context.refresh);
+      const activity = await operations.getActivity(workspace.id, { days: ACTIVITY_DAYS });
+      this.#days = activity.days;
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
-      this.#activityError = error;
-      this.#context.refresh();
+      this.#hasActivityFailed = true;
     }
+    refresh();
   }
 
   render() {
     const { workspace } = this.#context;
     const summary = this.#summary;
     const lead = html`${tag(workspace.audience)}
+    <span>${capital(workspace.access)}: for ${peopleOf(workspace)}.</span>
     ${summary ? html`<span>Last memory came in ${time(summary.workspace.last_ingest_at)}.</span>` : nothing}`;
     return html`
-      ${pageHeader({ title: workspace.name, lead })}
+      ${pageHeader({ title: workspace.name, lead, actions: this.#accessButton() })}
       ${this.#task.error ? problem(this.#task.error, () => this.#load()) : nothing}
       ${summary ? this.#summaryView(summary) : this.#task.error ? nothing : loading()}
     `;
+  }
+
+  #accessButton() {
+    const { operations, workspace, refresh } = this.#context;
+    const isPrivate = workspace.access === "private";
+    const access = isPrivate ? "open" : "private";
+    const label = isPrivate ? "Open to everybody" : "Make private";
+    const operation = "setWorkspaceAccess";
+    const run = () =>
+      confirm(this.#context, {
+        title: isPrivate ? `Open ${workspace.name}?` : `Make ${workspace.name} private?`,
+        operation,
+        submit: label,
+        isDangerous: !isPrivate,
+        text: `From then on it exists for ${peopleOf({ access })}, and so do its memories, by their labels.`,
+        run: async () => {
+          await operations.setWorkspaceAccess(workspace.id, { access });
+          workspace.access = access;
+          refresh();
+        },
+      });
+    return actionButton(this.#context, { operation, label, run });
   }
 
   /** @param {DashboardSummary} summary */
@@ -104,7 +124,7 @@ export class DashboardScreen {
     return html`
       <div class="tiles">
         ${this.#backlogTile(backlog)}
-        ${this.#canSeeActivity && this.#activityError === null ? this.#activityTiles() : nothing}
+        ${this.#hasActivityFailed ? nothing : this.#activityTiles()}
       </div>
       <div class="columns">
         <div>${this.#connectors(connector_health)} ${this.#chats(recent_chats)}</div>
@@ -115,14 +135,13 @@ export class DashboardScreen {
 
   /** @param {number} backlog */
   #backlogTile(backlog) {
-    const points = this.#activity
-      .backlogs(backlog)
-      .map((value, index) => ({ label: dayLabel(this.#activity.days[index]), value }));
+    const days = this.#days ?? [];
+    const points = backlogs(days, backlog).map((value, index) => ({ label: dayLabel(days[index]), value }));
     return html`
       <section class="tile">
         <h2>Waiting for review</h2>
         <p class="figure">${number(backlog)}</p>
-        ${this.#canSeeActivity ? line(`Backlog of the last ${ACTIVITY_DAYS} days, now ${backlog}`, points) : nothing}
+        ${points.length > 0 ? line(`Backlog of the last ${points.length} days (UTC), now ${backlog}`, points) : nothing}
         <p class="tile-foot">
           ${backlog === 0 ? html`${icon("check")}All reviewed` : html`<a href=${this.#href("review")}>Review ${count(backlog, "memory", "memories")}</a>`}
         </p>
@@ -133,23 +152,21 @@ export class DashboardScreen {
   #activityTiles() {
     return [
       this.#activityTile("Memories added", (day) => day.added),
-      this.#activityTile("Relabelled or reviewed", (day) => day.changed),
-      this.#activityTile("Administration", (day) => day.administration),
+      this.#activityTile("Reviewed", (day) => day.reviewed),
+      this.#activityTile("Relabelled", (day) => day.relabelled),
+      this.#activityTile("Deleted", (day) => day.deleted),
     ];
   }
 
   /**
    * @param {string} title
-   * @param {(day: Day) => number} valueOf
+   * @param {(day: ActivityDay) => number} valueOf
    */
   #activityTile(title, valueOf) {
-    const known = this.#activity.days.filter(({ isKnown }) => isKnown);
-    const total = known.reduce((sum, day) => sum + valueOf(day), 0);
-    const points = this.#activity.days.map((day) => ({
-      label: dayLabel(day),
-      value: day.isKnown ? valueOf(day) : null,
-    }));
-    const span = count(known.length, "day");
+    const days = this.#days ?? [];
+    const total = days.reduce((sum, day) => sum + valueOf(day), 0);
+    const points = days.map((day) => ({ label: dayLabel(day), value: valueOf(day) }));
+    const span = `${count(days.length, "day")} (UTC)`;
     const view = html`
       <p class="figure">${number(total)}</p>
       ${bars(`${title} in the last ${span}: ${total} in all`, points)}
@@ -157,7 +174,7 @@ export class DashboardScreen {
     `;
     return html`<section class="tile">
       <h2>${title}</h2>
-      ${known.length > 0 ? view : loading()}
+      ${this.#days === null ? loading() : view}
     </section>`;
   }
 
@@ -234,6 +251,7 @@ export class DashboardScreen {
           <strong>${key.name}</strong>
           <p class="faint">${words(key.client)} · used ${time(key.lastUsedAt)}</p>
         </div>
+        ${key.state === "active" ? nothing : stateBadge(key.state)}
       </li>
     `;
     return html`
@@ -285,8 +303,8 @@ export class DashboardScreen {
   }
 }
 
-/** @param {Day | undefined} day */
-const dayLabel = (day) => (day ? shortDate(day.date) : "");
+/** @param {ActivityDay | undefined} day */
+const dayLabel = (day) => (day ? shortDate(new Date(day.begins_at)) : "");
 
 /**
  * Draws a bar for each point.
@@ -294,10 +312,9 @@ const dayLabel = (day) => (day ? shortDate(day.date) : "");
  * @param {Point[]} points
  */
 function bars(description, points) {
-  const highest = Math.max(1, ...points.map(({ value }) => value ?? 0));
+  const highest = Math.max(1, ...points.map(({ value }) => value));
   const step = SPARK_WIDTH / points.length;
   const bar = (/** @type {Point} */ { label, value }, /** @type {number} */ index) => {
-    if (value === null) return "";
     const height = Math.max(EMPTY_BAR_HEIGHT, (value / highest) * SPARK_HEIGHT);
     const x = index * step + step * 0.15;
     return svg`<rect class=${value === 0 ? "none" : ""} x=${x} y=${SPARK_HEIGHT - height} width=${step * 0.7} height=${height} rx="1.5"><title>${label}: ${value}</title></rect>`;
@@ -311,11 +328,9 @@ function bars(description, points) {
  * @param {Point[]} points
  */
 function line(description, points) {
-  const known = points.flatMap(({ value }, index) => (value === null ? [] : [{ index, value }]));
-  if (known.length < 2) return chart(description, []);
-  const highest = Math.max(1, ...known.map(({ value }) => value));
-  const step = SPARK_WIDTH / (points.length - 1);
-  const places = known.map(({ index, value }) => {
+  const highest = Math.max(1, ...points.map(({ value }) => value));
+  const step = SPARK_WIDTH / Math.max(1, points.length - 1);
+  const places = points.map(({ value }, index) => {
     const y = SPARK_HEIGHT - 2 - (value / highest) * (SPARK_HEIGHT - 4);
     return `${(index * step).toFixed(1)},${y.toFixed(1)}`;
   });

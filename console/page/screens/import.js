@@ -1,5 +1,6 @@
 // The import of a file of JSON lines: choice, check, progress, and the outcome of each line.
 
+import { coverageOf } from "../models/audience.js";
 import { batchesOf, readLines, withoutRejected } from "../models/import-file.js";
 import { href } from "../router.js";
 import { actionButton, openForm, runOperation, Task, textOf } from "../ui/actions.js";
@@ -100,7 +101,8 @@ export class ImportScreen {
         <h3>One memory per line</h3>
         <p>
           <code>title</code> and <code>content</code> are required. By its <code>source_key</code> a later file can
-          update a memory; without one, it follows from the text.
+          update a memory; without one, it follows from the text. Without <code>audience_tag</code> a memory is for
+          <code>${this.#context.workspace.audience}</code>. ${coverageOf(this.#context.workspace)}
         </p>
         <pre tabindex="0"><code>${EXAMPLE}</code></pre>
       </section>

@@ -1,11 +1,13 @@
 // The MCP keys of a workspace.
 
 import { PagedList } from "../api/list.js";
+import { coverageOf } from "../models/audience.js";
+import { endingText } from "../models/endings.js";
 import { MCP_CLIENTS } from "../models/vocabulary.js";
 import { actionButton, confirm, listOf, openForm, openMessage, textOf } from "../ui/actions.js";
 import { capital, words } from "../ui/format.js";
-import { html, repeat } from "../ui/lit.js";
-import { tag, time } from "../ui/marks.js";
+import { html, nothing, repeat } from "../ui/lit.js";
+import { stateBadge, tag, time } from "../ui/marks.js";
 import { actionsHeading, empty, listView, pageHeader, secretBox, selectField, table, textField } from "../ui/parts.js";
 
 /**
@@ -55,7 +57,7 @@ export class KeysScreen {
   /** @param {McpKeySummary[]} keys */
   #table(keys) {
     return table(
-      ["Name", "Audience", "Last used", "Rotate by", actionsHeading],
+      ["Name", "State", "Audience", "Last used", "Rotate by", actionsHeading],
       repeat(
         keys,
         ({ id }) => id,
@@ -70,6 +72,9 @@ export class KeysScreen {
     return html`
       <tr>
         <th scope="row">${name} <span class="faint block">${capital(words(key.client))}</span></th>
+        <td data-label="State">
+          ${stateBadge(key.state)} <span class="faint block">${endingText(key.endedReason) ?? nothing}</span>
+        </td>
         <td data-label="Audience"><span class="tags">${key.audience.map(tag)}</span></td>
         <td data-label="Last used" class="nowrap">${time(key.lastUsedAt)}</td>
         <td data-label="Rotate by" class="nowrap">${time(key.rotatesAt)}</td>
@@ -111,7 +116,8 @@ export class KeysScreen {
           label: "Audience",
           value: workspace.audience,
           lengthMax: LABELS_LENGTH_MAX,
-          hint: "Labels that cover you too, separated by commas. The key reads only what they cover.",
+          hint: html`Labels that cover you too, separated by commas. The key reads only what they cover.
+          ${coverageOf(workspace)}`,
           error,
         })}
         ${textField({

@@ -9,7 +9,7 @@ import { tag, time } from "../ui/marks.js";
 import { actionsHeading, empty, listView, pageHeader, selectField, table, textField } from "../ui/parts.js";
 
 /**
- * @import { Member, MemberDetails } from "../../../wasm/pkg/operations.js"
+ * @import { Member, MemberDetails, Workspace } from "../../../wasm/pkg/operations.js"
  * @import { ApiError } from "../api/error.js"
  * @import { Context } from "../context.js"
  * @import { Directory } from "../directory.js"
@@ -204,13 +204,16 @@ export class MembersScreen {
         operation: "assignWorkspaceRole",
         submit: "Assign",
         fields: (error) => html`
-          <p>A role in a workspace replaces the role in the organisation there.</p>
+          <p>
+            A role in a workspace replaces the role in the organisation there. A private workspace exists only for
+            members with a role in it, and for owners.
+          </p>
           <dl class="facts">
             ${workspaces.map(
-              ({ id, name }) =>
+              (workspace) =>
                 html`<div>
-                  <dt>${name}</dt>
-                  <dd>${roleIn(member, id, directory)}</dd>
+                  <dt>${nameOf(workspace)}</dt>
+                  <dd>${roleIn(member, workspace, directory)}</dd>
                 </div>`,
             )}
           </dl>
@@ -218,13 +221,13 @@ export class MembersScreen {
             ${selectField({
               name: "workspace",
               label: "Workspace",
-              values: workspaces.map(({ id, name }) => /** @type {Option} */ ([id, name])),
+              values: workspaces.map((workspace) => /** @type {Option} */ ([workspace.id, nameOf(workspace)])),
               value: open.id,
             })}
             ${selectField({
               name: "role",
               label: "Role",
-              values: [["", "As in the organisation"], ...this.#roleOptions().filter((role) => role !== "owner")],
+              values: [["", "None of its own"], ...this.#roleOptions().filter((role) => role !== "owner")],
               value: roleId(member, open.id),
               error,
             })}
@@ -255,15 +258,19 @@ export class MembersScreen {
   }
 }
 
+/** @param {Workspace} workspace */
+const nameOf = ({ name, access }) => (access === "private" ? `${name} (private)` : name);
+
 /**
  * Names the role of a member in a workspace.
  * @param {MemberDetails} member
- * @param {string} workspace
+ * @param {Workspace} workspace
  * @param {Directory} directory
  */
-function roleIn(member, workspace, directory) {
-  const own = roleId(member, workspace);
-  return own ? directory.roleName(own) : html`<span class="faint">as in the organisation</span>`;
+function roleIn(member, { id, access }, directory) {
+  const own = roleId(member, id);
+  const isIn = access === "open" || member.role === "owner";
+  return own ? directory.roleName(own) : html`<span class="faint">${isIn ? "as in the organisation" : "none"}</span>`;
 }
 
 /**

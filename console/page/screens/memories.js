@@ -3,17 +3,18 @@
 
 import { ApiError } from "../api/error.js";
 import { PagedList, readAll } from "../api/list.js";
+import { readLabels } from "../models/labels.js";
 import { REVIEW_STATUSES, SENSITIVITY_LABELS } from "../models/vocabulary.js";
 import { href, parseRoute } from "../router.js";
 import { actionButton, Task } from "../ui/actions.js";
 import { capital, count, fullTime, number } from "../ui/format.js";
 import { html, nothing, repeat } from "../ui/lit.js";
 import { sensitivityBadge, stateBadge, tag, time } from "../ui/marks.js";
-import { empty, Filters, listView, loading, pageHeader, table, taskProblem } from "../ui/parts.js";
+import { empty, Filters, labelList, listView, loading, pageHeader, table, taskProblem } from "../ui/parts.js";
 import { openBulk } from "./bulk-dialog.js";
 
 /**
- * @import { MemoryDetails, MemorySummary } from "../../../wasm/pkg/operations.js"
+ * @import { MemoryDetails, MemorySummary, WorkspaceLabel } from "../../../wasm/pkg/operations.js"
  * @import { Context } from "../context.js"
  * @import { Route } from "../router.js"
  * @import { Option } from "../ui/parts.js"
@@ -31,6 +32,8 @@ export class MemoriesScreen {
   #list;
   /** Selected memories by identifier. @type {Map<string, MemorySummary>} */
   #selected = new Map();
+  /** Audience labels to filter by. @type {WorkspaceLabel[]} */
+  #labels = [];
   /** True while all memories that match are being selected. */
   #isSelectingAll = false;
 
@@ -51,8 +54,15 @@ export class MemoriesScreen {
       this.#selected = new Map();
     }
     if (isOther || !this.#list.isLoaded) this.#list.reload();
+    if (this.#labels.length === 0) this.#readLabels();
     if (item === "") this.#context.dialogs.close();
     else openMemory(this.#context, item, () => this.#closed(item));
+  }
+
+  async #readLabels() {
+    const { operations, workspace, refresh } = this.#context;
+    this.#labels = await readLabels(operations, workspace.id);
+    refresh();
   }
 
   /** @param {URLSearchParams} query */
@@ -101,14 +111,8 @@ export class MemoriesScreen {
       ${filters.select("reviewStatus", "Review", capitals(REVIEW_STATUSES))}
       ${filters.select("sourceId", "Source", sources)}
       ${filters.input("audienceTag", "Audience", { placeholder: "team:platform", list: "audiences" })}
-      <datalist id="audiences">${this.#audiences().map((label) => html`<option value=${label}></option>`)}</datalist>
+      ${labelList("audiences", this.#labels)}
     `);
-  }
-
-  /** Returns the audience labels that the caller has met. */
-  #audiences() {
-    const labels = [this.#context.workspace.audience, ...this.#list.items.map(({ audienceTag }) => audienceTag)];
-    return [...new Set(labels)].toSorted();
   }
 
   #empty() {

@@ -4,7 +4,7 @@ import { newIdempotencyKey } from "../api/client.js";
 import { ApiError, explain } from "../api/error.js";
 import { PagedList } from "../api/list.js";
 import { Task } from "../ui/actions.js";
-import { capital, number } from "../ui/format.js";
+import { capital, count, number } from "../ui/format.js";
 import { html, nothing, repeat } from "../ui/lit.js";
 import { icon, time } from "../ui/marks.js";
 import { empty, listView, loading, pageHeader, taskProblem } from "../ui/parts.js";
@@ -53,14 +53,28 @@ export class ReviewScreen {
 
   async open() {
     await this.#list.reload();
+    await this.#fill();
     await this.#show(this.#inbox[0]);
     if (document.activeElement?.matches("h1, body")) this.#focusCurrent();
   }
 
-  /** Memories that still await review, without those decided on here. */
+  /** Reads on until there is something to decide on, or nothing is left. */
+  async #fill() {
+    while (this.#inbox.length === 0 && this.#list.hasMore && !this.#list.error) await this.#list.more();
+  }
+
+  /**
+   * Memories that still await review, without those decided on here and those that the caller may
+   * not read: only who has read a memory decides on it.
+   */
   get #inbox() {
     const decided = new Set(this.#decided.map(({ id }) => id));
-    return this.#list.items.filter(({ id }) => !decided.has(id));
+    return this.#list.items.filter(({ id, title }) => title !== null && !decided.has(id));
+  }
+
+  /** Number of memories that await review and that the caller may not read, of those read so far. */
+  get #unread() {
+    return this.#list.items.filter(({ title }) => title === null).length;
   }
 
   /** @param {MemorySummary | undefined} memory */
@@ -163,7 +177,7 @@ export class ReviewScreen {
     if (status === "pending" || this.#current === memory.id)
       await this.#show(status === "pending" ? memory : this.#inbox[0]);
     if (this.#inbox.length === 0 && this.#list.hasMore) {
-      await this.#list.more();
+      await this.#fill();
       this.#show(this.#inbox[0]);
     }
     if (isFocused) queueMicrotask(() => this.#focusCurrent());
@@ -186,10 +200,15 @@ export class ReviewScreen {
     const nothingLeft = empty({
       symbol: "check",
       title: "All reviewed",
-      text: "No memory that you may see awaits review.",
+      text: "No memory that you may read awaits review.",
     });
+    const unread = this.#unread;
+    const leftOut = html`<p class="faint">
+      ${count(unread, "memory awaits", "memories await")} review by others: you may not read
+      ${unread === 1 ? "it" : "them"}.
+    </p>`;
     return html`
-      ${pageHeader({ title: "Review", lead, actions: undo })}
+      ${pageHeader({ title: "Review", lead, actions: undo })} ${unread > 0 ? leftOut : nothing}
       ${listView(this.#list, {
         items: () => (this.#inbox.length > 0 ? this.#inboxView() : nothingLeft),
         empty: nothingLeft,
@@ -223,7 +242,7 @@ export class ReviewScreen {
           aria-current=${memory.id === this.#current ? "true" : nothing}
           @click=${() => this.#show(memory)}
         >
-          <strong>${memory.title ?? "Content hidden from you"}</strong>
+          <strong>${memory.title}</strong>
           <span class="faint">${memory.sensitivityLabel} · ${memory.audienceTag} · ${time(memory.createdAt)}</span>
           ${decision?.isSending ? html`<span class="accent-text">${VERBS[decision.status]}</span>` : nothing}
           ${decision?.problem ? html`<span class="grave-text">Not ${decision.status}: ${decision.problem}</span>` : nothing}

@@ -1,6 +1,7 @@
 // One outbound webhook with its deliveries, and how a receiver verifies them.
 
 import { PagedList } from "../api/list.js";
+import { endingText } from "../models/endings.js";
 import { href } from "../router.js";
 import { actionButton, confirm, openMessage, runDirectly, Task } from "../ui/actions.js";
 import { capital, count, fullTime, number, words } from "../ui/format.js";
@@ -44,10 +45,9 @@ event = Webhook(secret).verify(raw_body, headers)`;
  * Names the state of a webhook.
  * @param {Webhook} webhook
  */
-export function webhookState({ is_active, is_confirmed, disabled_reason }) {
-  if (disabled_reason !== null) return "failing";
-  if (!is_active) return "inactive";
-  return is_confirmed ? "active" : "unconfirmed";
+export function webhookState({ state, disabled_reason }) {
+  if (state !== "disabled") return state;
+  return disabled_reason === null ? "inactive" : "failing";
 }
 
 /**
@@ -104,7 +104,8 @@ export class WebhookView {
       return html`${back}
         <h1 tabindex="-1">Webhook</h1>
         ${this.#task.error ? problem(this.#task.error, () => this.#reload()) : loading()}`;
-    const explanation = EXPLANATIONS[webhook.disabled_reason ?? webhookState(webhook)];
+    const cause = webhook.disabled_reason ?? webhookState(webhook);
+    const explanation = endingText(webhook.ended_reason) ?? EXPLANATIONS[cause];
     const lead = html`${stateBadge(webhookState(webhook))} ${tag(webhook.event_type)}
       <span>${explanation ?? nothing}</span> ${nextPing(webhook)}`;
     return html`

@@ -1,10 +1,11 @@
 // The outbound and inbound webhooks of a workspace.
 
 import { PagedList } from "../api/list.js";
+import { endingText } from "../models/endings.js";
 import { EVENT_TYPES } from "../models/vocabulary.js";
 import { href } from "../router.js";
 import { actionButton, confirm, openForm, openMessage, textOf } from "../ui/actions.js";
-import { html, repeat } from "../ui/lit.js";
+import { html, nothing, repeat } from "../ui/lit.js";
 import { stateBadge, tag, time } from "../ui/marks.js";
 import { actionsHeading, empty, listView, pageHeader, secretBox, selectField, table, textField } from "../ui/parts.js";
 import { nextPing, verification, WebhookView, webhookState } from "./webhook.js";
@@ -122,6 +123,9 @@ export class WebhooksScreen {
     const row = (/** @type {InboundWebhook} */ webhook) => html`
       <tr>
         <th scope="row">${webhook.name} <code class="block break">${webhook.url}</code></th>
+        <td data-label="State">
+          ${stateBadge(webhook.state)} <span class="faint block">${endingText(webhook.ended_reason) ?? nothing}</span>
+        </td>
         <td data-label="Acts as">${this.#context.directory.memberName(webhook.acts_as)}</td>
         <td data-label="Registered" class="nowrap">${time(webhook.created_at)}</td>
         <td>
@@ -144,7 +148,7 @@ export class WebhooksScreen {
       </tr>
     `;
     return table(
-      ["Name and URL", "Acts as", "Registered", actionsHeading],
+      ["Name and URL", "State", "Acts as", "Registered", actionsHeading],
       repeat(webhooks, ({ id }) => id, row),
     );
   }

@@ -61,6 +61,8 @@ const STATES = {
   active: ["good", "check"],
   inactive: ["plain", "pause"],
   unconfirmed: ["notice", "warning"],
+  suspended: ["notice", "pause"],
+  ended: ["grave", "close"],
   // Outcomes.
   ok: ["good", "check"],
   forbidden: ["grave", "close"],

@@ -1,11 +1,12 @@
 // Parts that screens are made of.
 
 import { explain, fieldProblem } from "../api/error.js";
-import { capital } from "./format.js";
+import { capital, count } from "./format.js";
 import { html, nothing } from "./lit.js";
 import { icon } from "./marks.js";
 
 /**
+ * @import { WorkspaceLabel } from "../../../wasm/pkg/operations.js"
  * @import { ApiError } from "../api/error.js"
  * @import { IconName } from "./marks.js"
  * @import { Content } from "./lit.js"
@@ -153,8 +154,17 @@ function field({ name, label, control, hint = nothing, error = null, problem = f
  * @param {number} [text.lengthMax]
  * @param {"text" | "url" | "number" | "password" | "date"} [text.type]
  * @param {string} [text.pattern]
+ * @param {string} [text.list] Identifier of a list of suggestions.
  */
-export const textField = ({ value = "", isRequired = true, lengthMax = 128, type = "text", pattern, ...others }) =>
+export const textField = ({
+  value = "",
+  isRequired = true,
+  lengthMax = 128,
+  type = "text",
+  pattern,
+  list,
+  ...others
+}) =>
   field({
     ...others,
     control: ({ id, hint, isInvalid }) => html`
@@ -165,6 +175,7 @@ export const textField = ({ value = "", isRequired = true, lengthMax = 128, type
         .value=${value}
         maxlength=${lengthMax}
         pattern=${pattern ?? ".*"}
+        list=${list ?? nothing}
         aria-describedby=${hint}
         aria-invalid=${isInvalid}
         ?required=${isRequired}
@@ -172,6 +183,20 @@ export const textField = ({ value = "", isRequired = true, lengthMax = 128, type
       />
     `,
   });
+
+/**
+ * Shows a list of audience labels that a field suggests, each with what is known of it.
+ * @param {string} id
+ * @param {readonly WorkspaceLabel[]} labels
+ */
+export const labelList = (id, labels) => html`
+  <datalist id=${id}>
+    ${labels.map(({ label, memories, has_members }) => {
+      const about = has_members ? count(memories, "memory", "memories") : "covers nobody";
+      return html`<option value=${label}>${about}</option>`;
+    })}
+  </datalist>
+`;
 
 /**
  * An option of a selection: its value, and its text if that differs.

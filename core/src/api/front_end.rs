@@ -61,6 +61,17 @@ pub fn page(uri: &Uri) -> Result<PageRequest, Error> {
     query.finish(page)
 }
 
+/// Reads whether a request that ends a credential also ends what that created: the query parameter
+/// `with_created`, false if it is absent.
+///
+/// # Errors
+/// [`Error::InvalidRequest`] for another value or an unknown parameter.
+pub fn with_created(uri: &Uri) -> Result<bool, Error> {
+    let mut query = Query::parse(uri);
+    let with_created = query.flag("with_created");
+    query.finish(with_created.unwrap_or(false))
+}
+
 /// Identifies the caller of a session, as [`Api::identify`](super::Api::identify) does.
 pub async fn identify(service: &KnowledgeService, session: Secret) -> Option<KnownCaller> {
     let credential = Credential::Secret(session);

@@ -53,6 +53,19 @@ impl Query {
         }
     }
 
+    /// Reads a flag: `true` or `false`.
+    pub(super) fn flag(&mut self, name: &'static str) -> Option<bool> {
+        match self.text(name)?.as_str() {
+            "true" => Some(true),
+            "false" => Some(false),
+            _ => {
+                let message = "must be true or false";
+                self.problems.push(name, ProblemCode::InvalidValue, message);
+                None
+            }
+        }
+    }
+
     /// Reads an identifier, which is required.
     pub(super) fn required_id<T: FromStr<Err: Display>>(
         &mut self,

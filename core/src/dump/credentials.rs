@@ -7,6 +7,7 @@ use serde_json::value::RawValue;
 
 use crate::access::{CredentialKind, CredentialRecord};
 use crate::keys;
+use crate::service::access::created::CreatedRecord;
 use crate::service::secrets::sealing::SealedRecord;
 use crate::service::tasks::ScheduledTask;
 use crate::store::{Key, VALUE_BYTES_MAX, read_json};
@@ -48,9 +49,10 @@ pub struct RevokedCredentials {
     pub mcp_keys: u64,
     /// Inbound webhooks, whose signing secrets are revoked until they are rotated.
     pub inbound_webhooks: u64,
-    /// Outbound webhooks that act for a credential: they deliver nothing until they are rotated.
+    /// Outbound webhooks that depend on a scoped token: they deliver nothing until they are
+    /// rotated.
     pub webhooks: u64,
-    /// Citation subscriptions that act for a credential: they deliver nothing until they are
+    /// Citation subscriptions that depend on a scoped token: they deliver nothing until they are
     /// rotated.
     pub subscriptions: u64,
 }
@@ -74,16 +76,17 @@ impl RevokedCredentials {
             "due" if expires_credential(&value) => {}
             // The person can get another login link.
             "invitation" => return Some(Bytes::from_static(b"null")),
+            "created_with" if is_credential(&value) => {}
             "inbound_webhook" => {
                 self.inbound_webhooks += 1;
                 return without_secret(&value);
             }
             "webhook" => {
-                self.webhooks += u64::from(acts_for_credential(&value));
+                self.webhooks += u64::from(depends_on_token(&value));
                 return Some(value);
             }
             "subscription" => {
-                self.subscriptions += u64::from(acts_for_credential(&value));
+                self.subscriptions += u64::from(depends_on_token(&value));
                 return Some(value);
             }
             _ => return Some(value),
@@ -123,10 +126,19 @@ fn without_secret(record: &[u8]) -> Option<Bytes> {
     (revoked.len() <= VALUE_BYTES_MAX).then(|| revoked.into())
 }
 
-/// Returns true if a webhook or a subscription acts for a credential.
-fn acts_for_credential(record: &[u8]) -> bool {
+/// Returns true if an entry of the index of what credentials created is about another credential.
+fn is_credential(entry: &[u8]) -> bool {
+    let record = read_json::<CreatedRecord>(entry);
+    matches!(
+        record,
+        Ok(CreatedRecord::McpKey(_) | CreatedRecord::Token(_))
+    )
+}
+
+/// Returns true if a webhook or a subscription ends with a scoped token.
+fn depends_on_token(record: &[u8]) -> bool {
     let record = read_json::<SealedRecord<IgnoredAny>>(record);
-    record.is_ok_and(|record| record.delegator.credential.is_some())
+    record.is_ok_and(|record| record.delegator.dependency().is_some())
 }
 
 #[cfg(test)]

@@ -64,6 +64,9 @@ macro_rules! families {
         invitation(org: OrgId, member: MemberId) => Option<String>, with member(org, member);
         /// Counter of users.
         member_count(org: OrgId) => Count, checked by operations::counter();
+        /// Counter of the members of a team.
+        team_member_count(org: OrgId, team: &str) => Count,
+            range team_member_counts(org), checked by operations::counter();
         /// Time of the removal of a member.
         former_member(org: OrgId, member: MemberId) => Timestamp,
             with org(org), checked by tenants::former_member(org, member);
@@ -108,6 +111,13 @@ macro_rules! families {
             checked by tenants::token(org, member);
         /// Counter of the API tokens of a member; guards the limit.
         token_count(org: OrgId, member: MemberId) => Count, checked by operations::counter();
+        /// Place of something that a credential created or last took over.
+        created_with(org: OrgId, credential: CredentialId, resource: Uuid) => CreatedRecord,
+            range all_created_with(org, credential),
+            with org(org), checked by tenants::created_with(org, credential, resource);
+        /// End of a credential on which something that it created depends. It outlives the record
+        /// of the credential.
+        ended_credential(org: OrgId, credential: CredentialId) => EndedCredential, with org(org);
 
         /// Source.
         source(org: OrgId, source: SourceId = id) => Source,
@@ -124,6 +134,18 @@ macro_rules! families {
         workspace_memory(org: OrgId, workspace: WorkspaceId, memory: MemoryId) => (),
             range workspace_memories(org, workspace),
             checked by memories::workspace_memory(org, workspace, memory);
+        /// Mark of a memory of a workspace by its review status.
+        reviewed_memory(
+            org: OrgId, workspace: WorkspaceId, review: ReviewStatus, memory: MemoryId
+        ) => (),
+            range reviewed_memories(org, workspace, review),
+            checked by memories::reviewed_memory(org, workspace, review, memory);
+        /// Mark of a memory of a workspace by the source that it is filed under.
+        sourced_memory(
+            org: OrgId, workspace: WorkspaceId, source: SourceId, memory: MemoryId
+        ) => (),
+            range sourced_memories(org, workspace, source),
+            checked by memories::sourced_memory(org, workspace, source, memory);
         /// Identifier of the memory with this key at its source.
         source_key(
             org: OrgId, workspace: WorkspaceId, source: SourceId, name: &str as Sha256
@@ -142,6 +164,20 @@ macro_rules! families {
         /// Counter of memories that await review.
         pending_count(org: OrgId, workspace: WorkspaceId) => Count,
             range pending_counts(), checked by operations::counter();
+        /// Counter of what happened to the memories of a workspace on the day (UTC) that begins
+        /// then.
+        activity(org: OrgId, workspace: WorkspaceId, day: Timestamp, kind: ActivityKind) => Count,
+            range activities(org, workspace),
+            parser parse_activity(day: Timestamp, kind: ActivityKind),
+            with workspace(org, workspace), checked by memories::activity(day);
+        /// Counter of memories with an audience label.
+        label_count(org: OrgId, workspace: WorkspaceId, label: &str) => Count,
+            range org_label_counts(org), range label_counts(org, workspace),
+            checked by operations::counter();
+        /// Counter of approved memories with an audience label.
+        approved_label_count(org: OrgId, workspace: WorkspaceId, label: &str) => Count,
+            range org_approved_label_counts(org), range approved_label_counts(org, workspace),
+            checked by operations::counter();
         /// Time of the last ingest.
         last_ingest(org: OrgId, workspace: WorkspaceId) => Timestamp,
             with workspace(org, workspace);

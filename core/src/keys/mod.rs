@@ -112,6 +112,13 @@ pub fn second_last_id(key: &Key) -> Option<Uuid> {
     Uuid::parse(part)
 }
 
+/// Returns the last part of a key, a text.
+#[must_use]
+pub fn last_text(key: &Key) -> Option<&str> {
+    let [part] = last_parts(key)?;
+    Some(part)
+}
+
 /// Returns the last parts of a key, in their order.
 fn last_parts<const N: usize>(key: &Key) -> Option<[&str; N]> {
     let text = std::str::from_utf8(key.as_bytes()).ok()?;
@@ -187,6 +194,16 @@ pub(crate) fn movable_of(org: OrgId) -> Vec<KeyRange> {
 #[must_use]
 pub fn due_at(key: &Key) -> Option<Timestamp> {
     parse_due(key).map(|(at, _)| at)
+}
+
+/// Builds the bound of the `activity` keys of a workspace at which those of a day begin.
+#[must_use]
+pub fn activity_day(org: OrgId, workspace: WorkspaceId, day: Timestamp) -> Key {
+    let day = Builder::new("activity")
+        .part(&org)
+        .part(&workspace)
+        .part(&day);
+    day.range().start
 }
 
 /// Builds the range of the tasks that are due at `now` or earlier, in order of time.

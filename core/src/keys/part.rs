@@ -7,7 +7,7 @@ use uuid::Uuid;
 use crate::access::{RoleRef, SecretHash};
 use crate::digest::{hex, sha256};
 use crate::model::names::Identifier;
-use crate::model::{Quota, Timestamp, WorkspaceId};
+use crate::model::{ActivityKind, Quota, ReviewStatus, Timestamp, WorkspaceId};
 
 /// Part of a `holder` key for the whole organisation. It sorts before every identifier.
 const WHOLE_ORG: &str = "-";
@@ -144,6 +144,40 @@ impl Part<'_> for Quota {
         } else {
             Self::Memories
         }
+    }
+}
+
+impl Part<'_> for ReviewStatus {
+    const EXPECTED: &'static str = "a review status";
+
+    fn write(&self, key: &mut String) {
+        key.push_str(self.as_str());
+    }
+
+    fn parse(part: &str) -> Option<Self> {
+        part.parse().ok()
+    }
+
+    #[cfg(test)]
+    fn sample(_: u128, _: bool) -> Self {
+        Self::Pending
+    }
+}
+
+impl Part<'_> for ActivityKind {
+    const EXPECTED: &'static str = "a kind of activity";
+
+    fn write(&self, key: &mut String) {
+        key.push_str(self.as_str());
+    }
+
+    fn parse(part: &str) -> Option<Self> {
+        part.parse().ok()
+    }
+
+    #[cfg(test)]
+    fn sample(_: u128, is_other: bool) -> Self {
+        if is_other { Self::Deleted } else { Self::Added }
     }
 }
 

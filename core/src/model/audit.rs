@@ -97,6 +97,8 @@ crate::model::names::string_enum! {
         OrganizationCreate = "organization.create",
         /// Creation of a workspace.
         WorkspaceCreate = "workspace.create",
+        /// Opening or closing of a workspace.
+        WorkspaceUpdate = "workspace.update",
         /// Removal of a workspace with everything in it.
         WorkspaceDelete = "workspace.delete",
         /// Addition of a member.

@@ -32,6 +32,10 @@ impl BulkUpdate {
         let attributes = json.0.len();
         json.add_value(&self.change);
         json.0[attributes] = b',';
+        json.0.pop();
+        json.add(r#","dryRun":"#);
+        json.add_value(&self.dry_run);
+        json.add("}");
         json.0
     }
 }
@@ -53,7 +57,11 @@ impl BulkResult {
             json.add(if index == 0 { "{" } else { ",{" });
             json.add_item(item);
         }
-        json.add("]}");
+        json.add(r#"],"labels_without_members":"#);
+        json.add_value(&self.labels_without_members);
+        json.add(r#","impact":"#);
+        json.add_value(&self.impact);
+        json.add("}");
         json.0
     }
 }
@@ -116,8 +124,8 @@ mod tests {
 
     use super::*;
     use crate::model::{
-        AudienceLabel, AudienceScope, BulkItemError, BulkItemErrorCode, BulkSummary, Memory,
-        MemoryChange, ReviewStatus, SensitivityLabel,
+        AudienceLabel, AudienceScope, BulkImpact, BulkItemError, BulkItemErrorCode, BulkSummary,
+        Memory, MemoryChange, ReviewStatus, SensitivityLabel,
     };
 
     fn id<T: From<Uuid> + std::fmt::Debug>() -> impl Strategy<Value = T> {
@@ -175,10 +183,23 @@ mod tests {
         }
     }
 
+    prop_compose! {
+        fn impact()(
+            (would_change, members_gaining, members_losing) in any::<(u32, u32, u32)>(),
+            labels_without_members in vec(audience(), 0..2),
+        ) -> BulkImpact {
+            BulkImpact { would_change, members_gaining, members_losing, labels_without_members }
+        }
+    }
+
     proptest! {
         #[test]
-        fn update_is_written_as_by_serde(memory_ids in vec(id(), 0..4), change in change()) {
-            let update = BulkUpdate { memory_ids, change };
+        fn update_is_written_as_by_serde(
+            memory_ids in vec(id(), 0..4),
+            change in change(),
+            dry_run: bool,
+        ) {
+            let update = BulkUpdate { memory_ids, change, dry_run };
             prop_assert_eq!(update.to_json(), serde_json::to_vec(&update).unwrap());
         }
 
@@ -188,9 +209,13 @@ mod tests {
             replayed: bool,
             (requested, succeeded, failed) in any::<(u32, u32, u32)>(),
             results in vec(item(), 0..4),
+            labels_without_members in vec(audience(), 0..2),
+            impact in option::of(impact()),
         ) {
             let summary = BulkSummary { requested, succeeded, failed };
-            let result = BulkResult { operation_id, replayed, summary, results };
+            let result = BulkResult {
+                operation_id, replayed, summary, results, labels_without_members, impact,
+            };
             prop_assert_eq!(result.to_json(), serde_json::to_vec(&result).unwrap());
         }
     }

@@ -11,7 +11,7 @@ super::names::string_enum! {
         Confirmed = "confirmed",
         /// The URL is asked by pings. Until it answers one with 2xx, events wait.
         Pending = "pending",
-        /// The URL is not asked, because the endpoint is inactive.
+        /// The URL is not asked, because the endpoint is inactive, suspended or has ended.
         Stopped = "stopped",
     }
 }

@@ -3,7 +3,10 @@
 use serde::{Deserialize, Serialize};
 
 use super::names::string_enum;
-use super::{AudienceLabel, ChatId, ConnectorId, CredentialId, Timestamp, WorkspaceId};
+use super::{
+    AudienceLabel, ChatId, ConnectorId, CredentialId, EndedReason, ResourceState, Timestamp,
+    WorkspaceId,
+};
 
 /// Dashboard summary of a workspace.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -185,6 +188,12 @@ pub struct McpKeySummary {
     pub last_used_at: Option<Timestamp>,
     /// Time by which the key must be rotated.
     pub rotates_at: Option<Timestamp>,
+    /// Current state: `active` or `ended`.
+    pub state: ResourceState,
+    /// Reason for which the key has ended; `null` if it has not.
+    pub ended_reason: Option<EndedReason>,
+    /// Time of its end; `null` if it has not ended, or if the time is unknown.
+    pub ended_at: Option<Timestamp>,
 }
 
 /// A chat as the dashboard shows it.

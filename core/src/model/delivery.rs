@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Confirmation, DisabledReason, EventType, InboundWebhookId, MemberId, MemoryId, OrgId, RecallId,
-    SourceId, SubscriptionId, Timestamp, WebhookId, WebhookUrl, WorkspaceId,
+    ResourceStatus, SourceId, SubscriptionId, Timestamp, WebhookId, WebhookUrl, WorkspaceId,
 };
 use crate::request::request;
 use crate::request::rules::{Flag, Id, Name, Parsed, Url};
@@ -37,10 +37,22 @@ pub struct RecallSummary {
     pub workspace_id: WorkspaceId,
     /// Query that was answered.
     pub query: String,
+    /// Memories that the answer cites, those that exist for the caller and are approved.
+    pub memory_ids: Vec<MemoryId>,
     /// Member that registered the recall.
     pub created_by: MemberId,
     /// Time of registration.
     pub created_at: Timestamp,
+}
+
+/// Filter of a list of recalls.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, bon::Builder)]
+#[non_exhaustive]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
+pub struct CitationFilter {
+    /// Memory that the answers cite, as the items show it.
+    pub memory_id: Option<MemoryId>,
 }
 
 impl From<Recall> for RecallSummary {
@@ -49,6 +61,7 @@ impl From<Recall> for RecallSummary {
             id: recall.id,
             workspace_id: recall.workspace_id,
             query: recall.query,
+            memory_ids: recall.memory_ids,
             created_by: recall.created_by,
             created_at: recall.created_at,
         }
@@ -90,6 +103,10 @@ pub struct CitationSubscription {
     pub signing_secret: Option<String>,
     /// Time of creation.
     pub created_at: Timestamp,
+    /// State of the subscription, in every response; records of the store have none.
+    #[serde(flatten)]
+    #[cfg_attr(feature = "openapi", schemars(with = "ResourceStatus"))]
+    pub status: Option<ResourceStatus>,
 }
 
 request! {
@@ -116,7 +133,8 @@ pub struct Webhook {
     pub event_type: EventType,
     /// URL that receives the deliveries.
     pub url: WebhookUrl,
-    /// True if the webhook receives events.
+    /// True if the webhook is switched on and has not ended: it receives events once its URL is
+    /// confirmed.
     pub is_active: bool,
     /// Reason for which the service disabled it, if it did. Activating the webhook clears it.
     pub disabled_reason: Option<DisabledReason>,
@@ -140,6 +158,10 @@ pub struct Webhook {
     pub created_at: Timestamp,
     /// Time of the last change.
     pub updated_at: Timestamp,
+    /// State of the webhook, in every response; records of the store have none.
+    #[serde(flatten)]
+    #[cfg_attr(feature = "openapi", schemars(with = "ResourceStatus"))]
+    pub status: Option<ResourceStatus>,
 }
 
 request! {
@@ -201,6 +223,10 @@ pub struct InboundWebhook {
     pub created_at: Timestamp,
     /// Time of the last change.
     pub updated_at: Timestamp,
+    /// State of the webhook, in every response; records of the store have none.
+    #[serde(flatten)]
+    #[cfg_attr(feature = "openapi", schemars(with = "ResourceStatus"))]
+    pub status: Option<ResourceStatus>,
 }
 
 request! {

@@ -8,7 +8,9 @@ use super::{
     ReviewStatus, SensitivityLabel, SourceId, Timestamp, WorkspaceId,
 };
 use crate::error::ProblemCode;
-use crate::request::rules::{BulkItems, Content, Field, Flattened, Id, List, Name, Parsed, Unique};
+use crate::request::rules::{
+    BulkItems, Content, Field, Flag, Flattened, Id, List, Name, Parsed, Unique,
+};
 use crate::request::{Checks, Fields, Path, Problems, request};
 
 /// A memory as an item of a bulk result.
@@ -268,6 +270,13 @@ impl MemoryChange {
         self.audience_tag.is_some() || self.sensitivity_label.is_some() || self.source_id.is_some()
     }
 
+    /// Returns true if the change decides the review: approves or rejects.
+    #[must_use]
+    pub fn decides_review(&self) -> bool {
+        let status = self.review_status;
+        status.is_some_and(|status| status != ReviewStatus::Pending)
+    }
+
     /// Returns `labels` with these changes applied.
     #[must_use]
     pub fn applied_to(&self, labels: &MemoryLabels) -> MemoryLabels {
@@ -315,6 +324,9 @@ request! {
         /// Attributes to set; at least one.
         #[schemars(flatten)]
         change: MemoryChange as SomeChange,
+        /// True to return the items and the impact of the update without changing anything; `false`
+        /// by default.
+        dry_run ("dryRun"): bool as Flag = false,
     }
 }
 
@@ -323,7 +335,7 @@ request! {
 #[serde(rename_all = "camelCase")]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct BulkResult {
-    /// Identifier of the operation; a replay returns that of the first run.
+    /// Identifier of the operation; a replay returns that of the first run, a dry run the nil UUID.
     pub operation_id: OperationId,
     /// True if this is the stored result of an earlier identical request.
     pub replayed: bool,
@@ -331,6 +343,28 @@ pub struct BulkResult {
     pub summary: BulkSummary,
     /// Item for each requested memory, in the order of the request.
     pub results: Vec<BulkItem>,
+    /// Audience label that the update sets, if it covers nobody now: no team, member or workspace
+    /// has the name. It is no error, because they may be added later.
+    #[serde(rename = "labels_without_members")]
+    pub labels_without_members: Vec<AudienceLabel>,
+    /// Effects of a dry run; `null` for an update that was made.
+    pub impact: Option<BulkImpact>,
+}
+
+/// Effects that a bulk update would have.
+///
+/// Members count with all that their roles and teams permit, also service accounts.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
+pub struct BulkImpact {
+    /// Number of memories whose labels would change.
+    pub would_change: u32,
+    /// Number of members that could read at least one of the memories that they cannot read now.
+    pub members_gaining: u32,
+    /// Number of members that could no longer read at least one of the memories.
+    pub members_losing: u32,
+    /// Audience label that the update would set, if it covers nobody now.
+    pub labels_without_members: Vec<AudienceLabel>,
 }
 
 /// Numbers of memories that a bulk update requested, changed and rejected.
@@ -366,13 +400,14 @@ pub struct BulkSummary {
 pub struct BulkItem {
     /// Requested memory.
     pub memory_id: MemoryId,
-    /// True if the memory now has the requested labels.
+    /// True if the memory now has the requested labels, or would have them after a dry run.
     pub ok: bool,
     /// Memory after the change.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schemars(with = "Memory"))]
     pub memory: Option<Memory>,
-    /// Identifier of the audit log entry. A rejected change has one too.
+    /// Identifier of the audit log entry. A rejected change has one too; in a dry run it is the nil
+    /// UUID.
     pub audit_log_id: AuditLogId,
     /// Reason for the rejection.
     #[serde(skip_serializing_if = "Option::is_none")]

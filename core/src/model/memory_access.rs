@@ -5,28 +5,82 @@ use serde::{Deserialize, Serialize};
 use super::{
     AudienceLabel, MemoryId, MemoryLabels, ReviewStatus, SensitivityLabel, SourceId, WorkspaceId,
 };
+use crate::error::ProblemCode;
 use crate::limits::ACCESS_CHECK_MEMORIES_MAX;
-use crate::request::request;
-use crate::request::rules::{Flag, Id, Items, List};
+use crate::request::rules::{Flag, Id, Items, List, Object, SourceKey};
+use crate::request::{Path, Problems, request};
 
 request! {
     /// A request to check which memories the caller may read.
     #[derive(Default)]
+    #[schemars(extend("anyOf" = [
+        {
+            "title": "AccessCheckOfMemories",
+            "description": "An access check that names memories.",
+            "required": ["memoryIds"],
+        },
+        {
+            "title": "AccessCheckOfSourceKeys",
+            "description": "An access check that names source keys.",
+            "required": ["sourceKeys"],
+        },
+    ]))]
     pub struct AccessCheck {
-        /// Memories to check, 1 to 1,000; one may occur more than once.
+        /// Memories to check; one may occur more than once.
+        ///
+        /// With the source keys, 1 to 1,000.
         memory_ids ("memoryIds"):
-            Vec<MemoryId> as List<Id<MemoryId>, Items<1, ACCESS_CHECK_MEMORIES_MAX>>,
+            Vec<MemoryId> as List<Id<MemoryId>, Items<0, ACCESS_CHECK_MEMORIES_MAX>> = Vec::new(),
+        /// Memories to check by their keys at their sources.
+        source_keys ("sourceKeys"):
+            Vec<MemoryKey> as List<Object<MemoryKey>, Items<0, ACCESS_CHECK_MEMORIES_MAX>>
+            = Vec::new(),
         /// True to return the title and the text of the readable memories; `false` by default.
         include_content ("includeContent"): bool as Flag = false,
+    }
+    check AccessCheck::check_count;
+}
+
+impl AccessCheck {
+    /// Adds the problem of no memory or too many.
+    fn check_count(&self, path: &Path<'_>, problems: &mut Problems) {
+        let count = self.memory_ids.len() + self.source_keys.len();
+        let (name, code) = match count {
+            0 => ("memoryIds", ProblemCode::TooSmall),
+            1..=ACCESS_CHECK_MEMORIES_MAX => return,
+            _ if self.memory_ids.len() > ACCESS_CHECK_MEMORIES_MAX => return,
+            _ => ("sourceKeys", ProblemCode::TooLarge),
+        };
+        let message =
+            format!("must have 1 to {ACCESS_CHECK_MEMORIES_MAX} items in both lists, not {count}");
+        problems.push(&Path::Field(path, name), code, message);
+    }
+}
+
+request! {
+    /// A memory by its key at the source that delivered it.
+    pub struct MemoryKey {
+        /// Workspace of the memory.
+        workspace_id ("workspaceId"): WorkspaceId as Id<WorkspaceId>,
+        /// Source that delivered the memory, whatever source it is filed under now.
+        source_id ("sourceId"): SourceId as Id<SourceId>,
+        /// Key of the memory at that source, 1 to 512 characters.
+        source_key ("sourceKey"): String as SourceKey,
     }
 }
 
 /// Result of an access check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
 pub struct AccessCheckResult {
-    /// One item for each memory, in the order of the request.
+    /// One item for each memory of `memoryIds`, in the order of the request.
     pub results: Vec<MemoryAccess>,
+    /// One item for each of `sourceKeys`, in the order of the request.
+    ///
+    /// It is `null` unless the caller may read the memory that has the key, whether there is one or
+    /// not.
+    pub source_key_results: Vec<Option<MemoryAccess>>,
 }
 
 /// Access of the caller to one memory.

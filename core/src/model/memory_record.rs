@@ -50,7 +50,8 @@ impl MemoryLabels {
 
 /// Content of a memory.
 ///
-/// A missing source key, and a time of change equal to that of creation, are not stored.
+/// A missing source key, a time of change equal to that of creation, and a writer that is the member
+/// that added the memory are not stored.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(from = "StoredContent")]
 pub struct MemoryContent {
@@ -68,6 +69,8 @@ pub struct MemoryContent {
     pub created_by: MemberId,
     /// Time at which the memory was added.
     pub created_at: Timestamp,
+    /// Member that last changed the title or content, at first the one that added the memory.
+    pub updated_by: MemberId,
     /// Time of the last change of the title or content.
     pub updated_at: Timestamp,
 }
@@ -88,6 +91,7 @@ struct StoredContent {
     source_key: Option<String>,
     created_by: MemberId,
     created_at: Timestamp,
+    updated_by: Option<MemberId>,
     updated_at: Option<Timestamp>,
 }
 
@@ -100,6 +104,7 @@ impl From<StoredContent> for MemoryContent {
             source_key: stored.source_key,
             created_by: stored.created_by,
             created_at: stored.created_at,
+            updated_by: stored.updated_by.unwrap_or(stored.created_by),
             updated_at: stored.updated_at.unwrap_or(stored.created_at),
         }
     }
@@ -107,7 +112,7 @@ impl From<StoredContent> for MemoryContent {
 
 impl Serialize for MemoryContent {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut stored = serializer.serialize_struct("MemoryContent", 7)?;
+        let mut stored = serializer.serialize_struct("MemoryContent", 8)?;
         stored.serialize_field("title", &self.title)?;
         stored.serialize_field("content", &self.content)?;
         stored.serialize_field("origin_source_id", &self.origin_source_id)?;
@@ -117,6 +122,11 @@ impl Serialize for MemoryContent {
         }
         stored.serialize_field("created_by", &self.created_by)?;
         stored.serialize_field("created_at", &self.created_at)?;
+        if self.updated_by == self.created_by {
+            stored.skip_field("updated_by")?;
+        } else {
+            stored.serialize_field("updated_by", &self.updated_by)?;
+        }
         if self.updated_at == self.created_at {
             stored.skip_field("updated_at")?;
         } else {
@@ -178,6 +188,7 @@ mod tests {
             source_key: source_key.map(str::to_owned),
             created_by: id.into(),
             created_at: "2026-01-31T09:30:00.000Z".parse().unwrap(),
+            updated_by: id.into(),
             updated_at: updated_at.parse().unwrap(),
         }
     }

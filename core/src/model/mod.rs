@@ -1,10 +1,12 @@
 //! Domain records and wire types.
 
 pub mod access;
+mod activity;
 mod address;
 mod audit;
 mod bulk_json;
 mod confirmation;
+mod created;
 mod dashboard;
 mod deliveries;
 mod delivery;
@@ -22,7 +24,9 @@ mod organization;
 mod quota;
 mod role;
 mod url;
+mod workspace_labels;
 
+pub use self::activity::{Activity, ActivityDay, ActivityKind};
 pub(crate) use self::address::canonical_host;
 pub use self::address::{
     AddressPolicy, GLOBAL_UNICAST, IpNet, RejectedAddress, RejectedUrl, SPECIAL_RANGES,
@@ -30,6 +34,7 @@ pub use self::address::{
 };
 pub use self::audit::{AuditAction, AuditReads, OutcomeKind, ResourceKind};
 pub use self::confirmation::{Confirmation, ConfirmationReason, ConfirmationState};
+pub use self::created::{CreatedKind, CreatedResource, EndedReason, ResourceState, ResourceStatus};
 pub use self::dashboard::{
     ChatSummary, Checklist, ChecklistStep, ChecklistTier, ConnectorHealth, ConnectorScope,
     ConnectorStatus, DashboardSummary, McpClient, McpKeySummary, WorkspaceSummary,
@@ -38,8 +43,9 @@ pub use self::deliveries::{
     Delivery, DeliveryAttempt, DeliveryFailure, DeliveryFailureCode, DeliveryStatus, DisabledReason,
 };
 pub use self::delivery::{
-    CitationSubscription, InboundWebhook, InboundWebhookUpdate, NewCitationSubscription,
-    NewInboundWebhook, NewWebhook, Recall, RecallSummary, Webhook, WebhookUpdate,
+    CitationFilter, CitationSubscription, InboundWebhook, InboundWebhookUpdate,
+    NewCitationSubscription, NewInboundWebhook, NewWebhook, Recall, RecallSummary, Webhook,
+    WebhookUpdate,
 };
 pub use self::erasure::{
     Erasure, ErasureCounts, ErasurePreview, ErasureRemainder, ErasureScope, ErasureStatus,
@@ -60,14 +66,19 @@ pub use self::labels::{
     SensitivityLabel, is_control_character, is_label_name,
 };
 pub use self::memory::{
-    BulkItem, BulkItemError, BulkItemErrorCode, BulkResult, BulkSummary, BulkUpdate, Memory,
-    MemoryChange, MemoryDetails, MemoryFilter, MemorySummary, MemoryUpdate,
+    BulkImpact, BulkItem, BulkItemError, BulkItemErrorCode, BulkResult, BulkSummary, BulkUpdate,
+    Memory, MemoryChange, MemoryDetails, MemoryFilter, MemorySummary, MemoryUpdate,
 };
-pub use self::memory_access::{AccessCheck, AccessCheckResult, AccessLabels, MemoryAccess};
+pub use self::memory_access::{
+    AccessCheck, AccessCheckResult, AccessLabels, MemoryAccess, MemoryKey,
+};
 pub use self::memory_record::{MemoryContent, MemoryLabels};
 pub use self::names::{InvalidId, UnknownName};
-pub use self::organization::{Member, MemberKind, Organization, Source, Workspace};
+pub use self::organization::{
+    Member, MemberKind, Organization, Source, Workspace, WorkspaceAccess,
+};
 pub use self::quota::Quota;
 pub use self::role::{CustomRole, CustomRoleUpdate, NewCustomRole, RoleActions, RoleActionsUpdate};
 pub use self::url::{BaseUrl, InvalidUrl, URL_CHARS_MAX, WebhookUrl, is_origin};
+pub use self::workspace_labels::{WorkspaceLabel, WorkspaceLabels};
 pub use knowledge_store::{InvalidTimestamp, Timestamp};

@@ -1,6 +1,6 @@
 //! Organisations, workspaces, members and sources.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -30,6 +30,12 @@ pub struct Organization {
     /// Removed workspaces whose contents are not removed yet; omitted if there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub removing: Vec<WorkspaceId>,
+    /// Private workspaces; omitted if there are none.
+    ///
+    /// The record of each says it too. Here it is part of what authenticates every caller, so that
+    /// opening or closing a workspace cannot race with anything.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub private: BTreeSet<WorkspaceId>,
 }
 
 impl Organization {
@@ -43,6 +49,16 @@ impl Organization {
     pub(crate) fn erases_source(&self, source: SourceId) -> bool {
         let mut scopes = self.erasing.values();
         scopes.any(|scope| scope.source_id == Some(source))
+    }
+}
+
+string_enum! {
+    /// Access to a workspace: who its people are.
+    WorkspaceAccess {
+        /// Every member of the organisation.
+        Open = "open",
+        /// Members with a role in it, and owners. For everybody else it does not exist.
+        Private = "private",
     }
 }
 
@@ -60,6 +76,8 @@ pub struct Workspace {
     pub slug: String,
     /// Audience label of the workspace and default of its new memories.
     pub audience: AudienceLabel,
+    /// Access: its people are all members (`open`), or those with a role in it (`private`).
+    pub access: WorkspaceAccess,
     /// Time of creation.
     pub created_at: Timestamp,
 }

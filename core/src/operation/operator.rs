@@ -47,6 +47,12 @@ macro_rules! operator_operations {
         /// `removing` of the organisation names it, and at most 100 workspaces. Its slug stays taken.
         DeleteWorkspace: DELETE "/admin/v1/orgs/{org}/workspaces/{workspace}", 204, [404, 409],
             delete_workspace(org: OrgSlug, workspace: WorkspaceName) -> Nothing;
+        /// Opens a workspace to every member of the organisation, or makes it private.
+        SetWorkspaceAccess: PUT "/admin/v1/orgs/{org}/workspaces/{workspace}/access",
+            200, [400, 404, 409],
+            set_workspace_access(
+                org: OrgSlug, workspace: WorkspaceName, body: NewWorkspaceAccess
+            ) -> Workspace;
         /// Reads the retention of a workspace.
         GetRetention: GET "/admin/v1/orgs/{org}/workspaces/{workspace}/retention", 200, [404],
             get_retention(org: OrgSlug, workspace: WorkspaceName) -> Retention;
@@ -99,13 +105,23 @@ macro_rules! operator_operations {
         /// `secret` is returned only in this response.
         IssueCredential: POST "/admin/v1/orgs/{org}/credentials", 201, [400, 404, 409],
             issue_credential(org: OrgSlug, body: NewCredential) -> IssuedCredential;
+        /// Lists what a token or a session created or last took over.
+        ///
+        /// MCP keys, webhooks, inbound webhooks and citation subscriptions, in no particular order.
+        /// A session has those that were created with its access tokens.
+        ListCreatedWith: GET "/admin/v1/orgs/{org}/credentials/{credential}/created",
+            200, [400, 404],
+            list_created_with(
+                org: OrgSlug, credential: CredentialId, page: PageRequest
+            ) -> Page<CreatedResource>;
         /// Revokes a token or a session.
         ///
-        /// Revoking it again changes nothing.
+        /// What a scoped token created ends with it; everything else that was created with it
+        /// remains, unless `with_created` is `true`. Revoking it again changes nothing else.
         RevokeCredential: DELETE "/admin/v1/orgs/{org}/credentials/{credential}",
             200, [400, 404, 409],
             revoke_credential(
-                org: OrgSlug, credential: CredentialId, only: KindFilter
+                org: OrgSlug, credential: CredentialId, only: KindFilter, also: WithCreated
             ) -> CredentialView;
     }
     "Memories" () {

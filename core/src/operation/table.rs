@@ -63,7 +63,8 @@ macro_rules! operations {
         /// At least one attribute has to be set. The status is `200` whenever the request was
         /// processed: a memory that cannot be changed does not fail the others, its item has an
         /// `error` instead of the `memory`. Within 24 hours the same `Idempotency-Key` with the
-        /// same body returns the stored result; with a different body it is rejected.
+        /// same body returns the stored result; with a different body it is rejected. With `dryRun`,
+        /// nothing changes, the response has the `impact`, and the key is not used up.
         BulkUpdateMemories: PATCH "/v1/memories/bulk", 200, [400, 409, 422],
             {
                 requires [
@@ -72,6 +73,8 @@ macro_rules! operations {
                         the caller, or to make another member its audience",
                     EachMemory MemoryReview "to set the review status",
                     EachMemory MemoryDeclassify "to lower the sensitivity",
+                    EachMemory MemoryRead "to approve or reject, with what reading the memory \
+                        requires",
                 ],
                 audits [MemoryBulkUpdate],
             },
@@ -108,6 +111,20 @@ macro_rules! operations {
             },
             memories.create(id: WorkspaceId, body: CreateMemory) -> WithEtag<MemoryDetails>,
             links [GetMemory, UpdateMemory, DeleteMemory];
+        /// Lists the audience labels of a workspace.
+        ///
+        /// The labels in use with their numbers of memories, and labels that cover somebody even if
+        /// no memory has them. A caller without `memory:share` gets the labels that cover it.
+        /// `has_members` is false for a label that covers nobody.
+        ListLabels: GET "/v1/workspaces/{id}/labels", 200, [404],
+            {
+                requires [
+                    Workspace MemoryRead "for labels that cover the caller",
+                    Workspace MemoryShare "for every label in use",
+                ],
+                reads 5, identifies [Workspace],
+            },
+            memories.labels(id: WorkspaceId) -> WorkspaceLabels;
         /// Ingests a batch of memories from a source.
         ///
         /// A batch is ingested completely or not at all. A known `source_key` updates that memory,
@@ -134,8 +151,8 @@ macro_rules! operations {
                         the caller, or to make another member its audience",
                     Workspace MemoryReview "to set the review status",
                     Workspace MemoryDeclassify "to lower the sensitivity",
-                    Workspace MemoryRead "to set the title or content, with what reading the \
-                        memory requires",
+                    Workspace MemoryRead "to set the title or content, or to approve or reject, \
+                        with what reading the memory requires",
                 ],
                 audits [MemoryUpdate],
             },
@@ -152,8 +169,9 @@ macro_rules! operations {
         ///
         /// For callers that search an index of their own: show only what is `readable` here. Items
         /// are in the order of the request. A memory that the caller may not know of looks like one
-        /// that does not exist. With `includeContent`, items carry the title and the text of
-        /// readable memories, up to 4 MiB of text; the others of them have `contentOmitted`: ask
+        /// that does not exist. `sourceKeys` asks by the keys at the sources; such an item is null
+        /// unless the memory is readable. With `includeContent`, items carry the title and the text
+        /// of readable memories, up to 4 MiB of text; the others of them have `contentOmitted`: ask
         /// for these again.
         CheckMemoryAccess: POST "/v1/memories/access-check", 200, [400],
             {
@@ -183,13 +201,23 @@ macro_rules! operations {
     "Workspaces" (Bearer, identifies [Workspace]) {
         /// Lists the workspaces in the scope of the credential.
         ///
-        /// In order of creation. A credential scoped to some workspaces sees only those.
+        /// In order of creation. A credential scoped to some workspaces sees only those, and nobody
+        /// sees a private workspace that they are not one of the people of.
         ListWorkspaces: GET "/v1/workspaces", 200, [400],
             workspaces.list(page: PageRequest) -> Page<Workspace>,
             links [GetDashboardSummary];
         /// Reads a workspace.
         GetWorkspace: GET "/v1/workspaces/{id}", 200, [404],
             workspaces.get(id: WorkspaceId) -> Workspace;
+        /// Opens a workspace to every member of the organisation, or makes it private.
+        ///
+        /// The people of a private workspace are those who hold a role in it, and owners. For
+        /// everybody else it does not exist, and its label `workspace:<slug>` covers its people
+        /// only. Only one of them can make it private. No event is published.
+        SetWorkspaceAccess: PUT "/v1/workspaces/{id}/access", 200, [400, 404],
+            { requires [Workspace MemberManage], audits [WorkspaceUpdate] },
+            workspaces.set_access(id: WorkspaceId, body: NewWorkspaceAccess) -> Workspace,
+            example { "access": "private" };
         /// Reads the retention of a workspace.
         GetRetention: GET "/v1/workspaces/{id}/retention", 200, [404],
             { requires [Workspace DashboardRead] },
@@ -230,6 +258,13 @@ macro_rules! operations {
         GetDashboardSummary: GET "/v1/workspaces/{id}/dashboard-summary", 200, [404],
             { requires [Workspace DashboardRead], errors in Headers },
             get_dashboard_summary(id: WorkspaceId) -> RevalidatedDashboard, by handler;
+        /// Counts what happened to a workspace's memories on its last days.
+        ///
+        /// Days are those of UTC, the oldest first, the last one today. The numbers count every
+        /// memory, whoever may know of it.
+        GetActivity: GET "/v1/workspaces/{id}/activity", 200, [400, 404],
+            { requires [Workspace DashboardRead] },
+            workspaces.get_activity(id: WorkspaceId, days: ActivityDays) -> Activity;
     }
     "Connectors" (Bearer, identifies [Workspace, Connector]) {
         /// Creates a connector.
@@ -522,7 +557,7 @@ macro_rules! operations {
         ///
         /// `secret` is the token itself, returned only in this response. The token acts as its
         /// member, within the scope in `narrowing`, and depends on the member alone: the end of the
-        /// session does not end it. Nobody creates a token of another person, or of a service
+        /// session ends it only on request. Nobody creates a token of another person, or of a service
         /// account that may do more than they may.
         CreateToken: POST "/v1/orgs/{orgSlug}/members/{memberId}/tokens", 201, [400, 404],
             {
@@ -548,19 +583,23 @@ macro_rules! operations {
             ) -> Page<ApiToken>;
         /// Reads an API token of the caller or of a service account.
         GetToken: GET "/v1/orgs/{orgSlug}/members/{memberId}/tokens/{tokenId}", 200, [404],
-            { requires [Organization TokenManage "for a service account"] },
+            { requires [Organization TokenManage "for a service account"], reads 3 },
             tokens.get(
                 orgSlug: OrgSlug, memberId: MemberId, tokenId: CredentialId
             ) -> Data<ApiToken>;
         /// Ends an API token of the caller or of a service account.
         ///
-        /// The token stops working immediately.
+        /// The token stops working immediately. What it created ends with it if the token was
+        /// scoped; everything else that was created with it remains, unless `with_created` is
+        /// `true`.
         EndToken: DELETE "/v1/orgs/{orgSlug}/members/{memberId}/tokens/{tokenId}", 204, [404],
             {
                 requires [Organization TokenManage "for a service account"],
                 audits [CredentialRevoke], reads 3,
             },
-            tokens.end(orgSlug: OrgSlug, memberId: MemberId, tokenId: CredentialId) -> Nothing;
+            tokens.end(
+                orgSlug: OrgSlug, memberId: MemberId, tokenId: CredentialId, also: WithCreated
+            ) -> Nothing;
     }
     "Recalls" (Bearer, identifies [Recall]) {
         /// Registers a recall with the memories that it cites.
@@ -572,13 +611,19 @@ macro_rules! operations {
                 replays GetRecall, identifies [Workspace],
             },
             recalls.create(id: WorkspaceId, body: NewRecall) -> Recall,
+            example {
+                "query": "Who is on call?",
+                "memory_ids": ["01890a5d-ac96-774b-bcce-b302099a8057"],
+            },
             links [GetRecall, ListCitationSubscriptions { recall_id: "$response.body#/id" }];
         /// Lists the recalls of a workspace.
         ///
         /// Newest first, without the memories that they cite.
         ListRecalls: GET "/v1/workspaces/{id}/recalls", 200, [400, 404],
             { requires [Workspace MemoryRead], reads 4, identifies [Workspace] },
-            recalls.list(id: WorkspaceId, page: PageRequest) -> Page<RecallSummary>;
+            recalls.list(
+                id: WorkspaceId, filter: CitationFilter, page: PageRequest
+            ) -> Page<RecallSummary>;
         /// Reads a recall with the memories that it cites.
         GetRecall: GET "/v1/recalls/{id}", 200, [404],
             { requires [Workspace MemoryRead] },

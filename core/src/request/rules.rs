@@ -29,6 +29,9 @@ use crate::model::{McpClient, WebhookUrl, is_control_character, is_label_name};
 /// The content fits into one value with the rest of its record.
 const CONTENT_JSON_BYTES_MAX: usize = 60 * 1024;
 
+/// Message about U+0000, which PostgreSQL stores in no text: what it cannot store, no store takes.
+const NUL_MESSAGE: &str = "must not contain the character U+0000";
+
 /// Rule of a value that has no parts.
 pub(crate) trait Scalar {
     /// Type of the value.
@@ -150,7 +153,13 @@ macro_rules! texts {
                 $path: &Path<'_>,
                 Checks { limits: $limits, .. }: &Checks<'_>,
                 $problems: &mut Problems,
-            ) $check
+            ) {
+                if $text.contains('\0') {
+                    $problems.push($path, ProblemCode::InvalidValue, NUL_MESSAGE);
+                    return;
+                }
+                $check
+            }
 
             fn json(value: &String) -> impl Serialize {
                 value
@@ -161,7 +170,7 @@ macro_rules! texts {
 
 texts! {
     /// A text that the operation checks.
-    Text: |_text, _path, _limits, _problems| {}
+    Text: |text, path, _limits, problems| {}
     /// A name or a title: 1 to [`Limits::name_chars_max`] characters, not only white space, and no
     /// control characters, those of bidirectional text included.
     ///
@@ -332,6 +341,35 @@ mod tests {
     use super::*;
     use crate::error::Error;
     use crate::limits::Limits;
+
+    #[test]
+    fn no_text_contains_nul() {
+        let limits = Limits::default();
+        let checks = Checks {
+            limits: &limits,
+            addresses: None,
+        };
+        let text = "a\0b".to_owned();
+        for checked in [
+            checks.value::<Text>("text", &text),
+            checks.value::<Name>("text", &text),
+            checks.value::<Slug>("text", &text),
+            checks.value::<Description>("text", &text),
+            checks.value::<Content>("text", &text),
+            checks.value::<SourceKey>("text", &text),
+        ] {
+            let Err(Error::InvalidRequest { fields }) = checked else {
+                panic!("{checked:?}");
+            };
+            let found: Vec<String> = fields.iter().map(ToString::to_string).collect();
+            assert_eq!(found, [format!("text {NUL_MESSAGE}")]);
+        }
+        assert!(
+            checks
+                .value::<Content>("text", &"a\u{1}b".to_owned())
+                .is_ok()
+        );
+    }
 
     #[test]
     fn name_length_is_counted_in_characters() {

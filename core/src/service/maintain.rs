@@ -13,7 +13,7 @@ use serde::Deserialize;
 
 use crate::error::Error;
 use crate::keys;
-use crate::model::{OrgId, Timestamp};
+use crate::model::{CredentialId, OrgId, Timestamp};
 use crate::service::KnowledgeService;
 use crate::service::tasks::ScheduledTask;
 use crate::store::{Key, KeyEntry, decode_value};
@@ -40,10 +40,25 @@ pub struct MaintenanceReport {
     pub has_more: bool,
 }
 
-/// The field that all records with an expiry share.
+/// The field that all records with an expiry share, and what indexes MCP keys and tokens.
 #[derive(Deserialize)]
 struct Expiring {
     expires_at: Timestamp,
+    #[serde(default)]
+    created_with: Option<CredentialId>,
+}
+
+impl Expiring {
+    /// Returns the key of an MCP key or a token in the index of what credentials created.
+    ///
+    /// The scheduled task cannot name it: a rotation that moves it leaves the task of before.
+    fn index_entry(&self, record: &Key) -> Option<Key> {
+        let record_text = record.to_string();
+        let is_indexed = ["mcp_key", "token"].contains(&keys::family_name(&record_text));
+        let credential = self.created_with.filter(|_| is_indexed)?;
+        let (org, id) = (keys::org_of(record)?, keys::last_id(record)?);
+        Some(keys::created_with(org, credential, id))
+    }
 }
 
 /// # Maintenance
@@ -142,6 +157,10 @@ impl KnowledgeService {
                 let (purged, has_more) = self.purge_audit(&entry.key, org, now).await?;
                 report.audit_pages_purged += purged;
                 report.has_more |= has_more;
+                if !has_more {
+                    self.purge_activity(org, now).await?;
+                    self.purge_unused_labels(org).await?;
+                }
                 return Ok(());
             }
             ScheduledTask::Event { org, event } => {
@@ -251,10 +270,13 @@ impl KnowledgeService {
                     continue;
                 }
                 let found = transaction.get::<Expiring>(first).await?;
-                if found.is_none_or(|record| record.expires_at > expiry.now) {
+                let Some(found) = found.filter(|found| found.expires_at <= expiry.now) else {
                     continue;
-                }
+                };
                 deleted.push(first);
+                if let Some(entry) = found.index_entry(first) {
+                    transaction.delete(entry);
+                }
                 for record in &expiry.records {
                     transaction.delete(record.clone());
                 }

@@ -67,7 +67,7 @@ pub use self::memories::counts::MemoryCounts;
 pub use self::memories::ingest::{
     IngestBatch, IngestOutcome, IngestResult, IngestedMemory, NewMemory,
 };
-pub use self::memories::recalls::NewRecall;
+pub use self::memories::recalls::{CitedKey, NewRecall};
 pub use self::memories::sources::NewSource;
 pub use self::open_error::OpenError;
 pub use self::operation::idempotency::{IdempotencyKey, InvalidIdempotencyKey};
@@ -91,6 +91,8 @@ pub use self::views::{
     InboundWebhooks, McpKeys, Members, Memories, Recalls, Roles, Sessions, Sources, Tokens,
     Webhooks, Workspaces,
 };
+pub use self::workspace::access::NewWorkspaceAccess;
+pub use self::workspace::activity::ActivityDays;
 pub use self::workspace::chats::{Chat, ChatMessage, NewChat, SNIPPET_CHARS_MAX};
 pub(crate) use self::workspace::dashboard_cache::Dashboard;
 pub use self::workspace::mcp_key_types::{IssuedMcpKey, NewMcpKey};

@@ -18,9 +18,11 @@ use serde::de::DeserializeOwned;
 use serde::{Serialize, Serializer};
 use uuid::Uuid;
 
+use crate::env::Env;
 use crate::error::{Error, ProblemCode};
 use crate::keys;
-use crate::limits::{PAGE_ITEMS_DEFAULT, PAGE_ITEMS_MAX, PAGE_RECORDS_MAX};
+use crate::limits::{PAGE_ITEMS_DEFAULT, PAGE_ITEMS_MAX, PAGE_RECORDS_MAX, PAGE_SEARCH_TIME_MAX};
+use crate::model::Timestamp;
 use crate::request::Problems;
 use crate::service::operation::idempotency::fingerprint;
 use crate::store::{Direction, Key, KeyEntry, KeyRange, RangeRead, Transaction, decode_value};
@@ -149,7 +151,8 @@ pub struct Page<T> {
     /// Items of the page.
     ///
     /// A page has fewer than requested only at the end of the list, or if the filter excludes so
-    /// many records that the page ends before it is full. Such a page may be empty.
+    /// many records that the page ends before it is full. It is empty only at the end of the list,
+    /// or if it found no item for 15 s.
     pub data: Vec<T>,
     /// Cursor of the next page; `null` at the end of the list.
     pub next_cursor: Option<Cursor>,
@@ -304,24 +307,52 @@ impl Listing {
     }
 
     /// Returns a page of the list. `show` decides about many records at once, in their order.
+    ///
+    /// It may exclude many: the page has a limited time to find an item.
     // The records are passed by value. If futures borrowed from their arguments, the compiler could
     // not prove through the layers above that they are `Send`.
     pub(crate) async fn page_of<T, F>(
         &self,
         transaction: &mut Transaction,
         request: &PageRequest,
+        env: &Env,
         mut show: impl FnMut(Arc<[KeyEntry]>) -> F,
     ) -> Result<Page<T>, Error>
     where
         F: Future<Output = Result<Vec<PageRecord<T>>, Error>>,
     {
-        let mut scan = PageScan::begin(self, request)?;
+        let mut scan = PageScan::begin(self, request)?.searching(env);
         let mut data = Vec::new();
         while let Some(found) = scan.next(transaction).await? {
             let records = show(Arc::clone(&found)).await?;
             scan.add(&mut data, &found, records.into_iter().map(Ok))?;
         }
         Ok(scan.end(data))
+    }
+}
+
+/// The time that a page has to find its first item.
+///
+/// A clock that jumps makes it longer or shorter. Where the page ends does not change what the list
+/// returns.
+#[derive(Clone, Copy)]
+pub(crate) struct SearchTime<'e> {
+    env: &'e Env,
+    until: Timestamp,
+}
+
+impl<'e> SearchTime<'e> {
+    /// Begins the search.
+    pub(crate) fn begin(env: &'e Env) -> Self {
+        Self {
+            env,
+            until: env.now().plus(PAGE_SEARCH_TIME_MAX),
+        }
+    }
+
+    /// Returns true once the time is used up.
+    pub(crate) fn is_over(self) -> bool {
+        self.env.now() >= self.until
     }
 }
 
@@ -337,6 +368,10 @@ pub(crate) struct PageScan<'l> {
     batch: usize,
     /// Number of records examined that exist for the caller.
     examined: usize,
+    /// Time to find an item, if a filter may exclude many records.
+    search: Option<SearchTime<'l>>,
+    /// True once this time is used up.
+    is_late: bool,
     /// Number of items.
     items: usize,
     /// Last item of a full page; before, the last record examined that exists for the caller.
@@ -353,10 +388,18 @@ impl<'l> PageScan<'l> {
             rest: Some(listing.rest(request.cursor.as_ref())?),
             batch: items_max + 1,
             examined: 0,
+            search: None,
+            is_late: false,
             items: 0,
             last: None,
             next_cursor: None,
         })
+    }
+
+    /// Limits the time to find an item, for a list with a filter.
+    pub(crate) fn searching(mut self, env: &'l Env) -> Self {
+        self.search = Some(SearchTime::begin(env));
+        self
     }
 
     /// Returns the next records; `None` at the end of the page.
@@ -373,6 +416,9 @@ impl<'l> PageScan<'l> {
             direction: self.listing.direction,
         };
         let found = transaction.scan(&read).await?;
+        if self.examined >= PAGE_RECORDS_MAX {
+            self.is_late = self.search.is_some_and(SearchTime::is_over);
+        }
         let last = found.last().filter(|_| found.len() == self.batch);
         self.rest = last.map(|last| self.listing.following(&last.key));
         self.batch = (self.batch * 2).min(BATCH_MAX);
@@ -404,7 +450,8 @@ impl<'l> PageScan<'l> {
     #[inline(never)]
     fn examine(&mut self, key: &Key, is_item: bool) -> Result<bool, Error> {
         let is_full = self.items == self.items_max;
-        if is_full && is_item || self.examined == PAGE_RECORDS_MAX {
+        let is_long = self.examined >= PAGE_RECORDS_MAX && (self.items > 0 || self.is_late);
+        if is_full && is_item || is_long {
             let last = self.last.as_ref();
             self.next_cursor = last.map(|last| self.listing.cursor(last)).transpose()?;
             self.rest = None;

@@ -142,7 +142,7 @@ pub(crate) fn release_units(transaction: &mut Transaction, org: OrgId, quota: Qu
 }
 
 /// Returns the beginning of the day (UTC).
-fn day_of(at: Timestamp) -> Timestamp {
+pub(crate) fn day_of(at: Timestamp) -> Timestamp {
     let day = i64::try_from(DAY.as_millis()).unwrap_or(i64::MAX);
     Timestamp::from_millis(at.as_millis().div_euclid(day) * day)
 }

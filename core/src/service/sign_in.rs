@@ -2,7 +2,7 @@
 //! end of their own credentials.
 //!
 //! - A login link is consumed by the commit that creates its session, so it takes effect once.
-//! - An access token depends on its session as an MCP key does on the credential that created it:
+//! - An access token depends on its session as an MCP key does on the scoped token that created it:
 //!   what ends the session ends its tokens. Nothing has to find them.
 //! - A session is exchanged for the same access token throughout a [period](TOKEN_PERIOD_MS), so
 //!   that a page that asks often stores and audits little.
@@ -17,9 +17,10 @@ use sha2::Sha256;
 use crate::access::{Credential, CredentialKind, CredentialRecord, Secret, SecretHash, TokenScope};
 use crate::error::{EntityKind, Error};
 use crate::keys;
-use crate::model::{CredentialId, MemberId, OrgId, Timestamp};
+use crate::model::{CreatedResource, CredentialId, MemberId, OrgId, Timestamp};
 use crate::request::rules::{Field, Name};
 use crate::request::{Path, Problems};
+use crate::service::access::created::EndedCredential;
 use crate::service::access::principal::{Delegator, Principal};
 use crate::service::audit::write::Actor;
 use crate::service::page::{Listing, Page, PageRecord, PageRequest};
@@ -167,8 +168,8 @@ impl Sessions<'_> {
     ///
     /// The token may do what the member may. It is valid for at most
     /// [`ACCESS_TOKEN_LIFETIME_MAX`], never longer than the session, and ends with it. What is done
-    /// with it is done by the session: the audit log names the session, and what it creates depends
-    /// on the session. A use of it is a use of the session.
+    /// with it is done by the session: the audit log names the session, and what it creates counts
+    /// as created with the session. A use of it is a use of the session.
     ///
     /// A session gets the same token again for some minutes, each time valid for at least five more
     /// unless the session ends.
@@ -203,6 +204,7 @@ impl Sessions<'_> {
                 kind: CredentialKind::Bearer,
                 name: "access token of a session".to_owned(),
                 created_with: Some(record.id),
+                is_dependent: true,
                 created_at: now,
                 expires_at: begin.plus(ACCESS_TOKEN_LIFETIME_MAX).min(record.expires_at),
                 ..record.clone()
@@ -222,16 +224,24 @@ impl Sessions<'_> {
 
     /// Ends a session, and with it its access tokens.
     ///
+    /// The MCP keys, webhooks and subscriptions that it created remain, unless they are to be ended
+    /// `with_created`, see [`Self::created_with`].
+    ///
     /// # Errors
     /// [`Error::Unauthenticated`].
-    pub async fn sign_out(self, session: &Secret, client: ClientInfo) -> Result<(), Error> {
+    pub async fn sign_out(
+        self,
+        session: &Secret,
+        with_created: bool,
+        client: ClientInfo,
+    ) -> Result<(), Error> {
         self.service
             .transact(|mut transaction| async move {
                 let found = self.service.signed_in(&mut transaction, session).await?;
                 let actor = Actor::new(&found.principal, client);
                 let ended = (keys::credential(session.hash()), found.session);
-                let now = self.service.env().now();
-                revoke(self.service.env(), &mut transaction, actor, ended, now).await?;
+                let env = self.service.env();
+                revoke(env, &mut transaction, actor, ended, with_created).await?;
                 Ok(transaction.done(()))
             })
             .await
@@ -240,7 +250,7 @@ impl Sessions<'_> {
     /// Lists the valid tokens and sessions of the caller, in order of creation.
     ///
     /// The access tokens of sessions, which end with them, and login links are left out. An MCP key
-    /// is valid only as long as the credential that created it or last rotated it.
+    /// that was created or last rotated with a scoped token is valid only as long as the token.
     ///
     /// # Errors
     /// [`Error::InvalidRequest`] for an invalid page; [`Error::Unauthenticated`].
@@ -264,9 +274,9 @@ impl Sessions<'_> {
                 record.filter(|record| record.member_id == member && is_listed(record, now))
             });
             let records: Vec<_> = records.collect();
-            let creators = records.iter().flatten();
-            let creators: Vec<_> = creators.filter_map(|record| record.created_with).collect();
+            let creators: Vec<_> = records.iter().flatten().filter_map(dependency).collect();
             let creators = self.service.valid_credentials(org, creators, now).await?;
+            let ended = self.service.ended_with_creator(org, &records).await?;
             let uses = records.iter().flatten();
             let uses = uses.map(|record| keys::credential_use(org, record.id));
             let uses: Vec<_> = uses.collect();
@@ -279,19 +289,51 @@ impl Sessions<'_> {
                 });
                 PageRecord::visible(own.filter(|own| {
                     let is_idle = own.record.is_idle(own.last_used_at, now);
-                    let creator = own.record.created_with;
-                    !is_idle && creator.is_none_or(|creator| creators.contains(&creator))
+                    let creator = dependency(&own.record);
+                    let is_backed = creator.is_none_or(|creator| creators.contains(&creator));
+                    !is_idle && is_backed && !ended.contains(&own.record.id)
                 }))
             });
             Ok(shown.collect())
         };
         let range = keys::credential_ids(org);
         Listing::new("own_credentials", &member, range, Direction::Forward)
-            .page_of(&mut self.service.reading(), page, show)
+            .page_of(&mut self.service.reading(), page, self.service.env(), show)
             .await
     }
 
+    /// Lists the MCP keys, webhooks and subscriptions that a credential of the caller created or
+    /// last took over.
+    ///
+    /// What was created with the access token of a session counts as created with the session.
+    ///
+    /// # Errors
+    /// [`Error::InvalidRequest`] for an invalid page; [`Error::Unauthenticated`];
+    /// [`Error::NotFound`] for a credential that is not a valid one of the caller.
+    pub async fn created_with(
+        self,
+        session: &Secret,
+        id: CredentialId,
+        page: &PageRequest,
+    ) -> Result<Page<CreatedResource>, Error> {
+        let org = self
+            .service
+            .transact(|mut transaction| async move {
+                let found = self.service.signed_in(&mut transaction, session).await?;
+                let principal = &found.principal;
+                self.service
+                    .own_credential(&mut transaction, principal, id)
+                    .await?;
+                Ok(transaction.done(found.principal.org_id()))
+            })
+            .await?;
+        self.service.created_with(org, id, page).await
+    }
+
     /// Ends a token or a session of the caller, such as the one of a lost device.
+    ///
+    /// The MCP keys, webhooks and subscriptions that it created remain unless it was scoped, or
+    /// they are to be ended `with_created`, see [`Self::created_with`].
     ///
     /// # Errors
     /// [`Error::Unauthenticated`]; [`Error::NotFound`] for a credential that is not a valid one of
@@ -300,32 +342,19 @@ impl Sessions<'_> {
         self,
         session: &Secret,
         id: CredentialId,
+        with_created: bool,
         client: ClientInfo,
     ) -> Result<(), Error> {
         self.service
             .transact(|mut transaction| async move {
-                let missing = || Error::not_found(EntityKind::Credential);
                 let found = self.service.signed_in(&mut transaction, session).await?;
-                let (principal, now) = (found.principal, self.service.env().now());
-                let id_key = keys::credential_id(principal.org_id(), id);
-                let hash = transaction.get::<String>(&id_key).await?;
-                let key = hash.and_then(|hash| place(&hash)).ok_or_else(missing)?;
-                let record = transaction.get::<CredentialRecord>(&key).await?;
-                let is_own = |record: &CredentialRecord| record.member_id == principal.member_id();
-                let own = record.filter(|record| is_own(record) && is_listed(record, now));
-                let own = own.ok_or_else(missing)?;
-                let needed = own.created_with.unwrap_or(own.id);
-                if !self
+                let principal = &found.principal;
+                let ended = self
                     .service
-                    .valid_credentials(own.org_id, vec![needed], now)
-                    .await?
-                    .contains(&needed)
-                {
-                    return Err(missing());
-                }
-                let ended = (key, own);
-                let actor = Actor::new(&principal, client);
-                revoke(self.service.env(), &mut transaction, actor, ended, now).await?;
+                    .own_credential(&mut transaction, principal, id)
+                    .await?;
+                let (actor, env) = (Actor::new(principal, client), self.service.env());
+                revoke(env, &mut transaction, actor, ended, with_created).await?;
                 Ok(transaction.done(()))
             })
             .await
@@ -395,6 +424,53 @@ impl KnowledgeService {
         Ok(SignedIn { principal, session })
     }
 
+    /// Finds a valid credential of a member, with its storage key.
+    async fn own_credential(
+        &self,
+        transaction: &mut Transaction,
+        principal: &Principal,
+        id: CredentialId,
+    ) -> Result<(Key, CredentialRecord), Error> {
+        let missing = || Error::not_found(EntityKind::Credential);
+        let now = self.env().now();
+        let id_key = keys::credential_id(principal.org_id(), id);
+        let hash = transaction.get::<String>(&id_key).await?;
+        let key = hash.and_then(|hash| place(&hash)).ok_or_else(missing)?;
+        let record = transaction.get::<CredentialRecord>(&key).await?;
+        let is_own = |record: &CredentialRecord| record.member_id == principal.member_id();
+        let own = record.filter(|record| is_own(record) && is_listed(record, now));
+        let own = own.ok_or_else(missing)?;
+        let (org, needed) = (own.org_id, dependency(&own).unwrap_or(own.id));
+        let valid = self.valid_credentials(org, vec![needed], now).await?;
+        let ended = [Some(own.clone())];
+        let ended = self.ended_with_creator(org, &ended).await?;
+        if valid.contains(&needed) && !ended.contains(&own.id) {
+            Ok((key, own))
+        } else {
+            Err(missing())
+        }
+    }
+
+    /// Returns those of these credentials that were ended with the one that created them.
+    async fn ended_with_creator(
+        &self,
+        org: OrgId,
+        records: &[Option<CredentialRecord>],
+    ) -> Result<HashSet<CredentialId>, Error> {
+        let created = records.iter().flatten();
+        let created = created.filter_map(|record| Some((record.id, record.created_with?)));
+        let created: Vec<(CredentialId, CredentialId)> = created.collect();
+        let ends = created.iter();
+        let ends = ends.map(|(_, creator)| keys::ended_credential(org, *creator));
+        let ends: Vec<Key> = ends.collect();
+        let ends = self.store().get_many_as::<EndedCredential>(&ends).await?;
+        let ended = created.into_iter().zip(ends).filter_map(|((id, _), end)| {
+            let is_ended = end.is_some_and(|end| end.value.is_with_created);
+            is_ended.then_some(id)
+        });
+        Ok(ended.collect())
+    }
+
     /// Returns those of these credentials that have not ended: by expiry, revocation or an idle
     /// time-out.
     async fn valid_credentials(
@@ -440,6 +516,11 @@ pub fn login_url(base_url: &str, secret: &str) -> String {
 /// Returns a key without a record, for a hash that is none.
 fn nowhere() -> Key {
     keys::credential(SecretHash([0; 32]))
+}
+
+/// Returns the credential without which this one is invalid.
+fn dependency(record: &CredentialRecord) -> Option<CredentialId> {
+    record.created_with.filter(|_| record.is_dependent)
 }
 
 /// Returns true for a token or session that its member sees.

@@ -402,7 +402,7 @@ pub struct Members<'s> {
 /// let token = Caller::new(issued.secret.expect("the first response has it"));
 /// assert!(service.memories().get(&token, memories[0]).await.is_ok());
 ///
-/// service.tokens().end(&owner, "acme", ada.id, issued.token.id).await?;
+/// service.tokens().end(&owner, "acme", ada.id, issued.token.id, false).await?;
 /// assert!(service.memories().get(&token, memories[0]).await.is_err());
 /// # Ok(())
 /// # }
@@ -644,7 +644,7 @@ pub struct Dispatcher<'s> {
 /// let token = Caller::new(service.sessions().access_token(&session, client).await?.secret);
 /// assert!(service.authenticate(&token, CredentialKind::Bearer).await.is_ok());
 ///
-/// service.sessions().sign_out(&session, client).await?;
+/// service.sessions().sign_out(&session, false, client).await?;
 /// assert!(service.authenticate(&token, CredentialKind::Bearer).await.is_err());
 /// # Ok(())
 /// # }

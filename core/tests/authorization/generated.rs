@@ -62,15 +62,19 @@ fn scope() -> impl Strategy<Value = Scope> {
 }
 
 fn case() -> impl Strategy<Value = Case> {
-    (role(), select(&PLACES[..]), any::<bool>(), scope()).prop_map(
-        |(role, place, is_redirected, scope)| Case {
-            is_redirected,
-            role,
-            place,
-            scope,
-            is_mcp_key: false,
-        },
-    )
+    let private = prop_oneof![
+        2 => Just(Names::new()),
+        1 => some_of(vec!["main".to_owned(), "side".to_owned()]),
+    ];
+    let held = (role(), select(&PLACES[..]), any::<bool>());
+    (held, scope(), private).prop_map(|((role, place, is_redirected), scope, private)| Case {
+        is_redirected,
+        role,
+        place,
+        scope,
+        is_mcp_key: false,
+        private,
+    })
 }
 
 #[tokio::test]

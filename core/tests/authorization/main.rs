@@ -96,6 +96,16 @@ fn credentials(site: &Site) -> Vec<(Scope, bool)> {
     tokens.chain(keys).collect()
 }
 
+/// Returns the private workspaces of a case: none of most.
+fn private(index: usize) -> Names {
+    match index % 6 {
+        0 => names(["main"]),
+        1 => names(["side"]),
+        2 => names(["main", "side"]),
+        _ => Names::new(),
+    }
+}
+
 #[track_caller]
 fn assert_same(compared: Result<(), String>) {
     if let Err(difference) = compared {
@@ -115,6 +125,7 @@ async fn built_in_roles_do_what_reference_states() {
                 is_redirected,
                 scope: scope.clone(),
                 is_mcp_key,
+                private: private(index),
             };
             for (place, is_redirected) in [(Place::Organization, false), (place, index % 2 == 0)] {
                 let case = case(place, is_redirected);
@@ -140,6 +151,7 @@ async fn each_change_and_operation_is_decided_as_reference_states() {
             is_redirected: false,
             scope,
             is_mcp_key,
+            private: private(index / 4),
         };
         if case.is_possible() {
             assert_same(site.compare(&case, Extent::Full).await);
@@ -159,6 +171,7 @@ async fn each_operation_requires_what_reference_states() {
             is_redirected: false,
             scope: scope.clone(),
             is_mcp_key,
+            private: Names::new(),
         };
         let all = case("admin", Place::Organization);
         assert_same(site.compare(&all, Extent::Operations).await);
@@ -166,6 +179,29 @@ async fn each_operation_requires_what_reference_states() {
         let other = case(role, place);
         if other.is_possible() {
             assert_same(site.compare(&other, Extent::Operations).await);
+        }
+    }
+}
+
+/// A private workspace exists for those with a role in it and for owners, through each credential.
+#[tokio::test]
+async fn private_workspaces_exist_for_their_people() {
+    let mut site = Site::new(5, Some(60)).await;
+    for (index, (scope, is_mcp_key)) in credentials(&site).into_iter().enumerate() {
+        for place in [Place::Organization, PLACES[1 + index % 4]] {
+            for role in BUILT_IN {
+                let case = Case {
+                    role: HeldRole::BuiltIn(role),
+                    place,
+                    is_redirected: false,
+                    scope: scope.clone(),
+                    is_mcp_key,
+                    private: private(index % 3),
+                };
+                if case.is_possible() {
+                    assert_same(site.compare(&case, FEW).await);
+                }
+            }
         }
     }
 }
@@ -191,6 +227,7 @@ async fn custom_roles_do_what_reference_states() {
             is_redirected: index % 7 == 0,
             scope: scope.clone(),
             is_mcp_key: *is_mcp_key,
+            private: private(index / 7),
         };
         assert_same(site.compare(&case, FEW).await);
     }

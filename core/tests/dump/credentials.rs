@@ -2,7 +2,7 @@
 
 use std::sync::Mutex;
 
-use knowledge_core::access::{CredentialKind, Secret};
+use knowledge_core::access::{ActionSet, CredentialKind, Secret};
 use knowledge_core::dump::{CredentialPolicy, RestoreReport, RevokedCredentials};
 use knowledge_core::env::Env;
 use knowledge_core::internals::keys;
@@ -62,7 +62,8 @@ impl Dumped {
         let service = open(&store, 1).await;
         let org = complete(&service).await.unwrap();
         let operator = service.provisioning();
-        let token = new_token(org.members.owner.id, CredentialKind::Bearer);
+        let mut token = new_token(org.members.owner.id, CredentialKind::Bearer);
+        token.scope.actions = Some(ActionSet::ALL);
         let issued = operator.issue(org.id, &token).await.unwrap();
         let by = Caller::new(issued.secret.clone());
         let url = |path: &str| format!("https://hooks.invalid/{path}").parse().unwrap();
@@ -227,7 +228,7 @@ async fn restore_revokes_every_credential() {
         tokens: others.len() as u64 - 1,
         sessions: sessions.len() as u64,
         mcp_keys: 1,
-        inbound_webhooks: 2,
+        inbound_webhooks: 3,
         webhooks: 1,
         subscriptions: 1,
     };

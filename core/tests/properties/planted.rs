@@ -81,6 +81,27 @@ fn of_workspaces() -> Vec<Planted> {
             "pending_count",
         ),
         (
+            "memory",
+            "/review",
+            json!("pending"),
+            Count,
+            "approved_label_count",
+        ),
+        (
+            "memory",
+            "/audience",
+            json!("team:elsewhere"),
+            Count,
+            "label_count",
+        ),
+        (
+            "member",
+            "/teams",
+            json!(["elsewhere"]),
+            Count,
+            "team_member_count",
+        ),
+        (
             "content",
             "/source_key",
             json!("another name"),

@@ -18,11 +18,13 @@ use crate::memory;
 use crate::planted::planted;
 
 /// Families whose entries may be missing, since nothing has to refer to them.
-const OPTIONAL: [&str; 14] = [
+const OPTIONAL: [&str; 16] = [
+    "activity",
     "audit_bytes",
     "chat_message",
     "credential_use",
     "due",
+    "ended_credential",
     "erased_key",
     "fan_out",
     "host_pings",
@@ -323,9 +325,32 @@ async fn verify_detects_a_running_erasure_that_hides_nothing() {
 }
 
 #[tokio::test]
+async fn verify_detects_a_private_workspace_that_is_open_to_callers() {
+    let store = complete().await;
+    let all = contents(&*store).await.unwrap();
+    let parsed = |value: &Bytes| serde_json::from_slice::<Value>(value).unwrap();
+    let is_private = |value: &Bytes| parsed(value)["access"] == "private";
+    let found = all
+        .iter()
+        .find(|(key, value)| family(key) == "workspace" && is_private(value));
+    let (workspace, _) = found.unwrap();
+    let names_one = |value: &Bytes| parsed(value).get("private").is_some();
+    let found = all
+        .iter()
+        .find(|(key, value)| family(key) == "org" && names_one(value));
+    let (owner, organization) = found.unwrap();
+    let mut unnamed = parsed(organization);
+    unnamed["private"] = json!([]);
+    let opened = Commit::builder().put(owner.clone(), unnamed.to_string());
+    write(&store, opened).await;
+    assert_noticed(&store, DifferenceCode::Mismatch, workspace).await;
+    assert_eq!(self::found(&store).await.differences_total, 1);
+}
+
+#[tokio::test]
 async fn verify_opens_secrets_only_with_sealing_key() {
     let store = complete().await;
-    assert_eq!(found(&store).await.secrets, Some(4));
+    assert_eq!(found(&store).await.secrets, Some(6));
     let other = SealingKey::new([9; 32]);
     let with = async |key: Option<&SealingKey>| {
         let mut verify = Verify::begin(Arc::clone(&store), key).await.unwrap();
@@ -335,7 +360,7 @@ async fn verify_opens_secrets_only_with_sealing_key() {
     let without = with(None).await;
     assert_eq!((without.secrets, without.differences_total), (None, 0));
     let wrong = with(Some(&other)).await;
-    assert_eq!((wrong.secrets, wrong.differences_total), (Some(0), 5));
+    assert_eq!((wrong.secrets, wrong.differences_total), (Some(0), 7));
 }
 
 #[tokio::test]

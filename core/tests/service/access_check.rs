@@ -2,8 +2,10 @@
 
 use knowledge_core::access::Action;
 use knowledge_core::limits::{ACCESS_CHECK_CONTENT_BYTES_MAX, ACCESS_CHECK_MEMORIES_MAX};
-use knowledge_core::model::{AccessCheck, MemoryAccess, MemoryId, MemoryUpdate, SensitivityLabel};
-use knowledge_core::service::Caller;
+use knowledge_core::model::{
+    AccessCheck, MemoryAccess, MemoryId, MemoryKey, MemoryUpdate, SensitivityLabel,
+};
+use knowledge_core::service::{Caller, NewMemory};
 use uuid::Uuid;
 
 use crate::make::{ADMIN, MEMBER, VIEWER, actions, audience, in_workspaces, problem, sensitivity};
@@ -144,4 +146,64 @@ async fn access_check_takes_1_to_1000_memories() {
     assert_eq!(problem(refused), "memoryIds too_large");
     let refused = world.check_access(&many(0)).await;
     assert_eq!(problem(refused), "memoryIds too_small");
+}
+
+/// By its key at a source, a memory is found only by those who may read it.
+#[tokio::test]
+async fn access_check_takes_source_keys() {
+    let world = World::new().await;
+    let workspace = world.workspace.id;
+    let memory = |key: &str| {
+        let memory = NewMemory::builder().source_key(key).title("On call");
+        memory.content(format!("The text of {key}.")).build()
+    };
+    let batch = ["a", "b", "c"].map(memory);
+    let ingested = world.ingest_memories(world.source, &batch).await.unwrap();
+    let ids: Vec<MemoryId> = ingested.iter().filter_map(|memory| memory.id).collect();
+    world.approve(&ids).await;
+    world
+        .change(&ids[1..2], sensitivity(SensitivityLabel::Restricted))
+        .await
+        .unwrap();
+    world
+        .change(&ids[2..], audience("team:core"))
+        .await
+        .unwrap();
+    let key = |key: &str| {
+        let place = MemoryKey::builder().workspace_id(workspace);
+        place.source_id(world.source).source_key(key).build()
+    };
+    let wanted: Vec<MemoryKey> = ["b", "a", "unknown", "c", "a"].map(key).into();
+    let check = AccessCheck::builder()
+        .memory_ids(vec![ids[0]])
+        .source_keys(wanted)
+        .include_content(true)
+        .build();
+    let viewer = world.caller(VIEWER).await;
+    let found = world.by(&viewer).check_access(&check).await.unwrap();
+    assert_eq!(found.results.len(), 1);
+    let first = found.results[0].clone();
+    assert_eq!(first.content.as_deref(), Some("The text of a."));
+    let expected = [None, Some(first.clone()), None, None, Some(first)];
+    assert_eq!(found.source_key_results, expected);
+    // The owner, who is in no team, reads the restricted one too.
+    let found = world.check_access(&check).await.unwrap();
+    let found: Vec<Option<MemoryId>> = found
+        .source_key_results
+        .iter()
+        .map(|item| item.as_ref().map(|item| item.memory_id))
+        .collect();
+    assert_eq!(
+        found,
+        [Some(ids[1]), Some(ids[0]), None, None, Some(ids[0])]
+    );
+    let none = AccessCheck::builder().build();
+    let refused = world.check_access(&none).await;
+    assert_eq!(problem(refused), "memoryIds too_small");
+    let over = AccessCheck::builder()
+        .memory_ids(vec![ids[0]])
+        .source_keys(vec![key("a"); ACCESS_CHECK_MEMORIES_MAX])
+        .build();
+    let refused = world.check_access(&over).await;
+    assert_eq!(problem(refused), "sourceKeys too_large");
 }

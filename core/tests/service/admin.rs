@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use bytes::Bytes;
 use http::{Method, Request, StatusCode};
-use knowledge_core::access::{BaseRole, CredentialKind, Secret, TokenScope};
+use knowledge_core::access::{Action, ActionSet, BaseRole, CredentialKind, Secret, TokenScope};
 use knowledge_core::api::{AdminApi, Api, OPERATOR_OPERATIONS, openapi};
 use knowledge_core::limits::Limits;
 use knowledge_core::service::{Caller, KnowledgeService};
@@ -401,7 +401,11 @@ async fn revoked_mcp_key_releases_its_quota() {
 #[tokio::test]
 async fn mcp_key_of_revoked_token_is_listed_as_ended() {
     let world = World::new().await;
-    let token = world.token(world.owner_id, TokenScope::default()).await;
+    let scope = TokenScope {
+        actions: Some(ActionSet::of(&[Action::McpKeyManage])),
+        ..TokenScope::default()
+    };
+    let token = world.token(world.owner_id, scope).await;
     let by = Caller::from(token.secret.clone());
     world.time.pass(MILLISECOND);
     let new = new_mcp_key("workspace:research");

@@ -179,7 +179,7 @@ async fn audit_log_filters_by_time() {
 }
 
 #[tokio::test]
-async fn audit_log_page_scans_a_bounded_number_of_entries() {
+async fn audit_log_page_is_empty_only_at_the_end() {
     let world = World::new().await;
     world.time.pass(MINUTE);
     let ids = world.memories(1_000).await;
@@ -187,20 +187,15 @@ async fn audit_log_page_scans_a_bounded_number_of_entries() {
         world.change(&ids, review(status)).await.unwrap();
     }
     let of_org = of_action(AuditAction::OrganizationCreate);
-    let first = page(&world, &of_org, 5, None).await;
-    assert_eq!(first.data, []);
-    let (mut cursor, mut pages) = (first.next_cursor, 1);
-    let found = loop {
-        let next = page(&world, &of_org, 5, cursor).await;
-        pages += 1;
-        if next.next_cursor.is_none() {
-            break next.data;
-        }
-        cursor = next.next_cursor;
-    };
-    assert_eq!(found.len(), 1);
     let entries = list(&world, &AuditFilter::default(), 200).await.len();
-    assert_eq!(pages, entries.div_ceil(PAGE_RECORDS_MAX));
+    assert!(entries > PAGE_RECORDS_MAX);
+    // The entry is the oldest of all, and on the first page nevertheless.
+    let first = page(&world, &of_org, 5, None).await;
+    assert_eq!(first.data.len(), 1);
+    if first.next_cursor.is_some() {
+        let rest = page(&world, &of_org, 5, first.next_cursor).await;
+        assert_eq!((rest.data, rest.next_cursor), (Vec::new(), None));
+    }
 }
 
 #[tokio::test]

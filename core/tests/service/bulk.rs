@@ -245,11 +245,12 @@ async fn largest_bulk_update_fits_into_one_commit() {
         let workspace = world.workspace(&format!("w{number}")).await;
         ids.extend(world.memories_in(workspace, 1).await);
     }
+    let other = world.source("Drive", "drive").await.unwrap();
     let longest = "x".repeat(64);
     let change = MemoryChange::builder()
         .audience_tag(format!("workspace:{longest}").parse().unwrap())
         .sensitivity_label(SensitivityLabel::Confidential)
-        .source_id(world.source)
+        .source_id(other)
         .review_status(ReviewStatus::Approved)
         .build();
     // A role in each workspace causes the most checks.

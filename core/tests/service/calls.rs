@@ -5,22 +5,23 @@ use std::time::Duration;
 use knowledge_core::Error;
 use knowledge_core::access::Secret;
 use knowledge_core::model::{
-    AccessCheck, AccessCheckResult, AuditLogId, BulkResult, BulkUpdate, ChatId,
-    CitationSubscription, ConnectorId, CredentialId, CustomRole, CustomRoleUpdate,
+    AccessCheck, AccessCheckResult, Activity, AuditLogId, BulkResult, BulkUpdate, ChatId,
+    CitationFilter, CitationSubscription, ConnectorId, CredentialId, CustomRole, CustomRoleUpdate,
     DashboardSummary, Delivery, DeliveryId, DeliveryStatus, Erasure, ErasureId, ErasurePreview,
     InboundWebhook, InboundWebhookId, InboundWebhookUpdate, McpKeySummary, Member, MemberId,
     MemoryDetails, MemoryFilter, MemoryId, MemorySummary, MemoryUpdate, NewCitationSubscription,
     NewCustomRole, NewErasure, NewInboundWebhook, NewWebhook, Recall, RecallId, RecallSummary,
     RoleId, Source, SourceId, SubscriptionId, Webhook, WebhookId, WebhookUpdate, Workspace,
-    WorkspaceId,
+    WorkspaceId, WorkspaceLabels,
 };
 use knowledge_core::service::{
-    AddedMember, ApiToken, AuditEntry, AuditFilter, Caller, Chat, ChatMessage, ClientInfo,
-    ConnectorDetails, ConnectorUpdate, CreateMemory, DeleteRole, Endpoint, ErasureResult,
-    IdempotencyKey, IfMatch, IngestBatch, IngestedMemory, Issued, IssuedApiToken, IssuedMcpKey,
-    KnowledgeService, LoginLink, MemberAssignment, MemberDetails, MemberUpdate, NewApiToken,
-    NewChat, NewConnector, NewMcpKey, NewMember, NewMemory, NewRecall, NewRetention, NewSource,
-    Page, PageRequest, RedeliveryReport, Retention, RotatedSecret, SyncReport, WithEtag,
+    ActivityDays, AddedMember, ApiToken, AuditEntry, AuditFilter, Caller, Chat, ChatMessage,
+    ClientInfo, ConnectorDetails, ConnectorUpdate, CreateMemory, DeleteRole, Endpoint,
+    ErasureResult, IdempotencyKey, IfMatch, IngestBatch, IngestedMemory, Issued, IssuedApiToken,
+    IssuedMcpKey, KnowledgeService, LoginLink, MemberAssignment, MemberDetails, MemberUpdate,
+    NewApiToken, NewChat, NewConnector, NewMcpKey, NewMember, NewMemory, NewRecall, NewRetention,
+    NewSource, NewWorkspaceAccess, Page, PageRequest, RedeliveryReport, Retention, RotatedSecret,
+    SyncReport, WithEtag,
 };
 
 use crate::world::World;
@@ -76,6 +77,7 @@ calls! {
     memories.ingest(workspace) => ingest_memories(source: SourceId, memories: &[NewMemory])
         -> Vec<IngestedMemory>;
     memories.ingest_batch(workspace) => ingest_batch(batch: &IngestBatch) -> Vec<IngestedMemory>;
+    memories.labels(workspace) => list_labels() -> WorkspaceLabels;
     memories.list(workspace) => list_memories(filter: &MemoryFilter, page: &PageRequest)
         -> Page<MemorySummary>;
     memories.update =>
@@ -87,7 +89,8 @@ calls! {
     recalls.create(workspace) => create_recall(new: &NewRecall) -> Recall;
     recalls.delete => delete_recall(recall: RecallId) -> ();
     recalls.get => get_recall(recall: RecallId) -> Recall;
-    recalls.list(workspace) => list_recalls(page: &PageRequest) -> Page<RecallSummary>;
+    recalls.list(workspace) => list_recalls(filter: &CitationFilter, page: &PageRequest)
+        -> Page<RecallSummary>;
     chats.create(workspace) => create_chat(new: &NewChat) -> Chat;
     chats.delete(workspace) => delete_chat(chat: ChatId) -> ();
     chats.get(workspace) => get_chat(chat: ChatId) -> Chat;
@@ -112,9 +115,11 @@ calls! {
     mcp_keys.rotate(workspace) => rotate_mcp_key(key: CredentialId, rotation: Option<Duration>)
         -> IssuedMcpKey;
     workspaces.get(workspace) => get_workspace() -> Workspace;
+    workspaces.get_activity(workspace) => get_activity(days: &ActivityDays) -> Activity;
     workspaces.get_dashboard_summary(workspace) => get_dashboard() -> WithEtag<DashboardSummary>;
     workspaces.get_retention(workspace) => get_retention() -> Retention;
     workspaces.list => list_workspaces(page: &PageRequest) -> Page<Workspace>;
+    workspaces.set_access(workspace) => set_access(new: &NewWorkspaceAccess) -> Workspace;
     workspaces.set_retention(workspace) => set_retention(new: &NewRetention) -> Retention;
     members.add(org_slug) => add_member(new: &NewMember) -> WithEtag<AddedMember>;
     members.assign_role(org_slug) => assign_role(member: MemberId, assignment: MemberAssignment)
@@ -130,7 +135,7 @@ calls! {
         update_member(member: MemberId, update: &MemberUpdate, if_match: Option<&IfMatch>)
         -> WithEtag<MemberDetails>;
     tokens.create(org_slug) => create_token(member: MemberId, new: &NewApiToken) -> IssuedApiToken;
-    tokens.end(org_slug) => end_token(member: MemberId, token: CredentialId) -> ();
+    tokens.end(org_slug) => end_token(member: MemberId, token: CredentialId, with_created: bool) -> ();
     tokens.get(org_slug) => get_token(member: MemberId, token: CredentialId) -> ApiToken;
     tokens.list(org_slug) => list_tokens(member: MemberId, page: &PageRequest) -> Page<ApiToken>;
     roles.create(org_slug) => create_role(new: &NewCustomRole) -> CustomRole;
@@ -215,7 +220,10 @@ impl World {
     /// Ends a session, from no known address.
     pub(crate) async fn sign_out(&self, session: &Secret) -> Result<(), Error> {
         let client = ClientInfo::default();
-        self.service.sessions().sign_out(session, client).await
+        self.service
+            .sessions()
+            .sign_out(session, false, client)
+            .await
     }
 
     /// Ends one of the credentials of the member signed in, from no known address.
@@ -225,6 +233,8 @@ impl World {
         id: CredentialId,
     ) -> Result<(), Error> {
         let (sessions, client) = (self.service.sessions(), ClientInfo::default());
-        sessions.end_own_credential(session, id, client).await
+        sessions
+            .end_own_credential(session, id, false, client)
+            .await
     }
 }

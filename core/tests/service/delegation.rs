@@ -1,16 +1,18 @@
-//! Tests of what a credential creates: it depends on the credential, as that is now.
+//! Tests of what scoped tokens create: it depends on the token, as that is now.
+//!
+//! `ownership` tests what belongs to members.
 
 use knowledge_core::access::{Action, TokenScope};
-use knowledge_core::model::MemberId;
+use knowledge_core::model::{MemberId, ReviewStatus};
 use knowledge_core::service::{AuditAction, Caller, Issued, MemberUpdate};
 
 use crate::audit::entry_of;
 use crate::inbound_sender::Sender;
-use crate::make::{ADMIN, HOUR, actions, code, new_mcp_key, new_memory, new_webhook};
+use crate::make::{ADMIN, HOUR, actions, code, new_mcp_key, new_memory, new_webhook, review};
 use crate::world::World;
 
 /// Issues a token of a member for these actions, for an hour.
-async fn token(world: &World, member: MemberId, allowed: &[Action]) -> Issued {
+pub(crate) async fn token(world: &World, member: MemberId, allowed: &[Action]) -> Issued {
     let scope = TokenScope {
         actions: Some(actions(allowed)),
         ..TokenScope::default()
@@ -57,7 +59,8 @@ async fn inbound_webhook_stays_in_scope_of_its_credential() {
 #[tokio::test]
 async fn inbound_webhook_ends_when_its_credential_expires() {
     let world = World::new().await;
-    let issued = world.token(world.owner_id, TokenScope::default()).await;
+    let both = [Action::InboundWebhookManage, Action::MemoryCreate];
+    let issued = token(&world, world.owner_id, &both).await;
     let sender = Sender::registered_by(&world, &secret(&issued)).await;
     post(&world, &sender, "m1").await.unwrap();
     world.time.pass(HOUR);
@@ -71,7 +74,8 @@ async fn inbound_webhook_ends_when_its_credential_expires() {
 async fn mcp_key_ends_with_its_credential_unless_rotated() {
     let world = World::new().await;
     let memory = world.approved_memories(1).await[0];
-    let issued = world.token(world.owner_id, TokenScope::default()).await;
+    let needed = [Action::McpKeyManage, Action::MemoryRead];
+    let issued = token(&world, world.owner_id, &needed).await;
     let (by, new) = (secret(&issued), new_mcp_key("workspace:research"));
     let created = world.by(&by).create_mcp_key(&new).await.unwrap();
     let expiry = Some(issued.record.expires_at);
@@ -104,8 +108,10 @@ async fn mcp_key_loses_team_that_its_member_left() {
     new.audience_tag = Some("team:legal".parse().unwrap());
     let workspace = world.workspace.id;
     let memory = world.ingest(workspace, world.source, &[new]).await.unwrap()[0];
-    world.approve(&[memory]).await;
     let (caller, new) = (world.trusted(admin), new_mcp_key("team:legal"));
+    let approved = review(ReviewStatus::Approved);
+    let approved = world.bulk(&caller, &[memory], approved).await.unwrap();
+    assert_eq!(approved.summary.succeeded, 1);
     let key = world.by(&caller).create_mcp_key(&new);
     let key = Caller::from(key.await.unwrap().secret.unwrap());
     world.by(&key).get_memory(memory).await.unwrap();
@@ -125,7 +131,7 @@ async fn delivered(world: &World) -> usize {
     world.claim().await.deliveries.len()
 }
 
-async fn webhook(world: &World, by: &Caller) -> knowledge_core::model::WebhookId {
+pub(crate) async fn webhook(world: &World, by: &Caller) -> knowledge_core::model::WebhookId {
     let new = new_webhook("https://example.com/hook");
     let id = world.by(by).create_webhook(&new).await.unwrap().id;
     world.confirm(id.into()).await;

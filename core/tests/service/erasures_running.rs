@@ -2,9 +2,9 @@
 
 use knowledge_core::internals::keys;
 use knowledge_core::model::{
-    AccessCheck, ChatId, Erasure, ErasureStatus, MemoryChange, MemoryFilter, MemoryId,
-    MemoryUpdate, NewErasure, Organization, RecallId, ReviewStatus, SensitivityLabel, SourceId,
-    SubscriptionId,
+    AccessCheck, ChatId, CitationFilter, Erasure, ErasureStatus, MemoryChange, MemoryFilter,
+    MemoryId, MemoryUpdate, NewErasure, Organization, RecallId, ReviewStatus, SensitivityLabel,
+    SourceId, SubscriptionId,
 };
 use knowledge_core::service::{Caller, IngestOutcome, NewSource, PageRequest};
 use knowledge_store::faults::{CommitFault, FaultPlan};
@@ -161,7 +161,10 @@ impl Scene {
             let check = check.include_content(true).build();
             let checked = world.by(by).check_access(&check).await;
             told.push(format!("{checked:?}"));
-            let listed = world.by(by).list_recalls(page).await;
+            let listed = world
+                .by(by)
+                .list_recalls(&CitationFilter::default(), page)
+                .await;
             told.push(format!("{listed:?}"));
             for id in &self.recalls {
                 told.push(format!("{:?}", world.by(by).get_recall(*id).await));

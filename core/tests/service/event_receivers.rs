@@ -98,7 +98,7 @@ async fn webhook_names_only_memories_that_exist_for_its_owner() {
     let shown = vec![ids[0], ids[3]];
     change(&world, &ids, sensitivity(SensitivityLabel::Public)).await;
     // Nothing is left of changes of hidden memories.
-    change(&world, &ids[1..3], review(ReviewStatus::Approved)).await;
+    change(&world, &ids[1..3], sensitivity(SensitivityLabel::Internal)).await;
     for id in &ids[1..] {
         world.delete_memory(*id).await.unwrap();
     }

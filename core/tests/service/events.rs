@@ -6,7 +6,7 @@ use knowledge_core::access::BaseRole;
 use knowledge_core::internals::keys;
 use knowledge_core::model::{
     EventType, InboundWebhookUpdate, MemoryId, MemoryUpdate, NewErasure, ReviewStatus,
-    SensitivityLabel,
+    SensitivityLabel, WorkspaceAccess,
 };
 use knowledge_core::service::{
     Caller, ConnectorUpdate, DeleteRole, Endpoint, MemberUpdate, NewRetention, SyncOutcome,
@@ -16,8 +16,8 @@ use knowledge_core::store::{Commit, Mutation};
 use knowledge_store::faults::{CommitFault, FaultPlan};
 
 use crate::make::{
-    DAY, HOUR, MEMBER, VIEWER, create_memory, custom, failure, new_memory, review, sensitivity,
-    set_active,
+    DAY, HOUR, MEMBER, VIEWER, create_memory, custom, failure, new_access, new_memory, review,
+    sensitivity, set_active,
 };
 use crate::world::{World, data};
 use knowledge_testing::requests::with;
@@ -66,6 +66,7 @@ async fn changes_in_the_workspace(world: &World) -> Vec<String> {
 pub(crate) async fn everything(world: &World) -> Vec<String> {
     let (service, owner, workspace) = (&world.service, &world.owner, world.workspace.id);
     expired(world).await;
+    closed_and_opened(world).await;
     let member = world.member(MEMBER).await;
     let token = world.token(member, Default::default()).await;
     let session = world.session(member).await;
@@ -156,6 +157,13 @@ pub(crate) async fn everything(world: &World) -> Vec<String> {
     removed.await.unwrap();
     world.maintain().await;
     secrets
+}
+
+/// Makes the workspace private and opens it again.
+async fn closed_and_opened(world: &World) {
+    for access in [WorkspaceAccess::Private, WorkspaceAccess::Open] {
+        world.set_access(&new_access(access)).await.unwrap();
+    }
 }
 
 /// Erases a chat by the retention of its workspace.

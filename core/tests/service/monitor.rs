@@ -176,11 +176,11 @@ async fn ingest_does_not_reveal_text_of_own_memory_that_is_hidden_now() {
     let member = world.caller(MEMBER).await;
     let memory = ingest(&world, &member, "mine").await.unwrap()[0].id;
     let memory = memory.unwrap();
+    world.approve(&[memory]).await;
     world
         .change(&[memory], audience("user:olga"))
         .await
         .unwrap();
-    world.approve(&[memory]).await;
     let updated = IngestedMemory {
         id: Some(memory),
         outcome: IngestOutcome::Updated,

@@ -2,7 +2,8 @@
 
 use knowledge_core::Error;
 use knowledge_core::model::{
-    MemoryChange, MemoryId, NewCitationSubscription, RecallId, ReviewStatus, SensitivityLabel,
+    CitationFilter, MemoryChange, MemoryId, NewCitationSubscription, RecallId, ReviewStatus,
+    SensitivityLabel,
 };
 use knowledge_core::service::{Caller, PageRequest};
 
@@ -20,7 +21,11 @@ async fn register(world: &World, by: &Caller, cited: &[MemoryId]) -> RecallId {
 /// Returns the listed recalls of the workspace, on one page.
 async fn listed(world: &World, by: &Caller) -> Vec<RecallId> {
     let page = PageRequest::default();
-    let listed = world.by(by).list_recalls(&page).await.unwrap();
+    let listed = world
+        .by(by)
+        .list_recalls(&CitationFilter::default(), &page)
+        .await
+        .unwrap();
     assert_eq!(listed.next_cursor, None);
     listed.data.iter().map(|recall| recall.id).collect()
 }
@@ -129,7 +134,11 @@ async fn hidden_recalls_take_no_place_on_a_page() {
     let mut page = PageRequest::builder().limit(1).build();
     let mut found = Vec::new();
     loop {
-        let listed = world.by(&viewer).list_recalls(&page).await.unwrap();
+        let listed = world
+            .by(&viewer)
+            .list_recalls(&CitationFilter::default(), &page)
+            .await
+            .unwrap();
         assert_eq!(listed.data.len(), 1);
         found.extend(listed.data.iter().map(|recall| recall.id));
         page.cursor = listed.next_cursor;

@@ -2,7 +2,8 @@
 
 use knowledge_core::internals::keys;
 use knowledge_core::limits::RECALL_MEMORIES_MAX;
-use knowledge_core::model::{MemoryId, Recall};
+use knowledge_core::model::{CitationFilter, MemoryId, Recall, RecallId};
+use knowledge_core::service::{CitedKey, NewMemory, NewRecall};
 use uuid::Uuid;
 
 use crate::make::{MEMBER, MINUTE, VIEWER, audience, code, new_recall, page_at, problem};
@@ -119,7 +120,11 @@ async fn recalls_are_listed_newest_first() {
     let listed = async |workspace, limit, cursor| {
         let limit = Some(limit);
         let page = page_at(limit, cursor);
-        world.within(workspace).list_recalls(&page).await.unwrap()
+        world
+            .within(workspace)
+            .list_recalls(&CitationFilter::default(), &page)
+            .await
+            .unwrap()
     };
     let first = listed(world.workspace.id, 2, None).await;
     let rest = listed(world.workspace.id, 2, first.next_cursor).await;
@@ -150,7 +155,111 @@ async fn recall_shows_only_memories_visible_to_its_maker() {
     let shown = world.by(&maker).get_recall(recall.id).await.unwrap();
     assert_eq!(shown.memory_ids, [ids[2]]);
     assert_eq!(shown.query, recall.query);
-    let unknown = knowledge_core::model::RecallId(Uuid::nil());
+    let unknown = RecallId(Uuid::nil());
     let found = world.by(&maker).get_recall(unknown).await;
     assert_eq!(code(found), "not_found");
+}
+
+/// A list shows the memories that each recall shows, and is filtered by these.
+#[tokio::test]
+async fn recalls_are_found_by_a_memory_that_they_show() {
+    let world = World::new().await;
+    let ids = world.approved_memories(3).await;
+    let elsewhere = world.workspace("sales").await;
+    let mut made = Vec::new();
+    for cited in [&ids[..1], &ids[..2], &ids[1..]] {
+        world.time.pass(MINUTE);
+        made.push(create(&world, cited).await.unwrap().id);
+    }
+    let found = async |workspace, memory: MemoryId| {
+        let filter = CitationFilter::builder().memory_id(memory).build();
+        let mut page = page_at(Some(1), None);
+        let mut found: Vec<(RecallId, Vec<MemoryId>)> = Vec::new();
+        loop {
+            let listed = world.within(workspace).list_recalls(&filter, &page).await;
+            let listed = listed.unwrap();
+            assert!(found.is_empty() || !listed.data.is_empty(), "an empty page");
+            let items = listed.data.into_iter();
+            found.extend(items.map(|recall| (recall.id, recall.memory_ids)));
+            page.cursor = listed.next_cursor;
+            if page.cursor.is_none() {
+                return found;
+            }
+        }
+    };
+    let here = world.workspace.id;
+    let cited = |recall: usize, ids: &[MemoryId]| (made[recall], ids.to_vec());
+    let both = vec![cited(1, &ids[..2]), cited(0, &ids[..1])];
+    assert_eq!(found(here, ids[0]).await, both);
+    assert_eq!(found(elsewhere, ids[0]).await, []);
+    // A memory that does not exist for the caller finds nothing, and is not shown, like a deleted
+    // one.
+    world.delete_memory(ids[1]).await.unwrap();
+    assert_eq!(found(here, ids[1]).await, []);
+    assert_eq!(found(here, MemoryId(Uuid::nil())).await, []);
+    let left = vec![cited(1, &ids[..1]), cited(0, &ids[..1])];
+    assert_eq!(found(here, ids[0]).await, left);
+}
+
+/// A recall that its maker still sees is not found by a memory that is hidden from them now.
+#[tokio::test]
+async fn recall_is_not_found_by_a_hidden_memory() {
+    let world = World::new().await;
+    let ids = world.approved_memories(2).await;
+    let maker = world.caller(MEMBER).await;
+    let new = new_recall(&ids);
+    let recall = world.by(&maker).create_recall(&new).await.unwrap().id;
+    world
+        .change(&ids[1..], audience("team:core"))
+        .await
+        .unwrap();
+    let found = async |memory: Option<MemoryId>| {
+        let filter = CitationFilter::builder().maybe_memory_id(memory).build();
+        let page = page_at(None, None);
+        let listed = world.by(&maker).list_recalls(&filter, &page).await;
+        let listed = listed.unwrap().data.into_iter();
+        listed
+            .map(|recall| (recall.id, recall.memory_ids))
+            .collect::<Vec<_>>()
+    };
+    let shown = vec![(recall, ids[..1].to_vec())];
+    assert_eq!(found(None).await, shown);
+    assert_eq!(found(Some(ids[0])).await, shown);
+    assert_eq!(found(Some(ids[1])).await, []);
+}
+
+#[tokio::test]
+async fn recall_cites_memories_by_their_source_keys() {
+    let world = World::new().await;
+    let memory = |key: &str| {
+        let memory = NewMemory::builder().source_key(key).title("On call");
+        memory.content("Ask Ada.").build()
+    };
+    let batch = ["a", "b", "c"].map(memory);
+    let ingested = world.ingest_memories(world.source, &batch).await.unwrap();
+    let ids: Vec<MemoryId> = ingested.iter().filter_map(|memory| memory.id).collect();
+    world.approve(&ids[..2]).await;
+    let recall = |ids: &[MemoryId], names: &[&str]| {
+        let key = |name: &&str| {
+            let key = CitedKey::builder().source_id(world.source);
+            key.source_key(*name).build()
+        };
+        NewRecall::builder()
+            .query("Who is on call?")
+            .memory_ids(ids.to_vec())
+            .source_keys(names.iter().map(key).collect())
+            .build()
+    };
+    let made = world.create_recall(&recall(&ids[..1], &["b", "a"])).await;
+    assert_eq!(made.unwrap().memory_ids, ids[..2]);
+    let made = world.create_recall(&recall(&[], &["b", "b"])).await;
+    assert_eq!(made.unwrap().memory_ids, ids[1..2]);
+    // One that awaits review is refused like one that does not exist.
+    let refused = world.create_recall(&recall(&ids[..1], &["a", "c"])).await;
+    assert_eq!(problem(refused), "source_keys[1] not_found");
+    let refused = world.create_recall(&recall(&[], &["nothing"])).await;
+    assert_eq!(problem(refused), "source_keys[0] not_found");
+    let refused = world.create_recall(&recall(&[], &[])).await;
+    assert_eq!(problem(refused), "memory_ids too_small");
+    world.assert_whole().await;
 }

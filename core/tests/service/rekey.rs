@@ -17,9 +17,9 @@ use knowledge_testing::fixture;
 use crate::make::SEALING_KEY;
 use crate::world::World;
 
-/// Secrets of the complete store: two webhooks, a subscription, an inbound webhook, and the key of
+/// Secrets of the complete store: two webhooks, a subscription, two inbound webhooks, and the key of
 /// the hashes of erased source keys.
-const SECRETS: u64 = 5;
+const SECRETS: u64 = 6;
 
 fn key(byte: u8) -> SealingKey {
     SealingKey::new([byte; 32])

@@ -312,7 +312,7 @@ async fn member_sees_and_ends_only_own_credentials() {
 }
 
 #[tokio::test]
-async fn member_does_not_see_mcp_keys_of_ended_sessions() {
+async fn member_sees_and_ends_mcp_keys_of_ended_sessions() {
     let timeouts = SessionTimeouts {
         idle: 2 * HOUR,
         absolute: 30 * DAY,
@@ -330,6 +330,8 @@ async fn member_does_not_see_mcp_keys_of_ended_sessions() {
             false => world.time.pass(3 * HOUR),
         }
         let later = sign_in(&world, world.owner_id).await.secret;
+        assert!(own(&world, &later).await.0.contains(&key));
+        world.end_own_credential(&later, key).await.unwrap();
         assert!(!own(&world, &later).await.0.contains(&key));
         let ended = world.end_own_credential(&later, key).await;
         assert_eq!(code(ended), "not_found");
@@ -359,7 +361,7 @@ async fn sessions_and_tokens_are_audited() {
     let token = token.unwrap();
     service
         .sessions()
-        .sign_out(&session.secret, client)
+        .sign_out(&session.secret, false, client)
         .await
         .unwrap();
     let all = entries(&world).await;

@@ -6,8 +6,8 @@
 use knowledge_core::Error;
 use knowledge_core::access::{Credential, RoleRef};
 use knowledge_core::model::{
-    CustomRoleUpdate, DeliveryId, InboundWebhookUpdate, MemberId, MemoryChange, MemoryFilter,
-    MemoryUpdate, NewInboundWebhook, RoleId, SourceId, WebhookUpdate, WorkspaceId,
+    CitationFilter, CustomRoleUpdate, DeliveryId, InboundWebhookUpdate, MemberId, MemoryChange,
+    MemoryFilter, MemoryUpdate, NewInboundWebhook, RoleId, SourceId, WebhookUpdate, WorkspaceId,
 };
 use knowledge_core::service::{
     Caller, ConnectorUpdate, DeleteRole, Endpoint, MemberAssignment, MemberUpdate, PageRequest,
@@ -153,7 +153,12 @@ impl Stranger {
         note(there.list_webhooks(&page).await.map(drop));
         note(there.list_inbound(&page).await.map(drop));
         note(there.get_workspace().await.map(drop));
-        note(there.list_recalls(&page).await.map(drop));
+        note(
+            there
+                .list_recalls(&CitationFilter::default(), &page)
+                .await
+                .map(drop),
+        );
         note(by.get_recall(recall).await.map(drop));
         note(by.get_audit_entry(ids.audit).await.map(drop));
         note(there.list_memories(&any, &page).await.map(drop));

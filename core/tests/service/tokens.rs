@@ -169,12 +169,12 @@ async fn tokens_of_another_person_are_their_own() {
         assert_eq!(code(list(&world, by, member).await), "forbidden");
         let read = world.by(by).get_token(member, theirs).await;
         assert_eq!(code(read), "forbidden");
-        let ended = world.by(by).end_token(member, theirs).await;
+        let ended = world.by(by).end_token(member, theirs, false).await;
         assert_eq!(code(ended), "forbidden");
     }
     // Nor is one reached through the path of somebody else.
     let bot = account(&world, VIEWER, &[]).await;
-    let ended = world.end_token(bot, theirs).await;
+    let ended = world.end_token(bot, theirs, false).await;
     assert_eq!(code(ended), "not_found");
     let unknown = MemberId(uuid::Uuid::from_u128(7));
     assert_eq!(
@@ -197,10 +197,10 @@ async fn tokens_of_service_accounts_need_the_permission() {
     let seen = world.service.authenticate(&token, CredentialKind::Bearer);
     assert_eq!(seen.await.unwrap().member_id(), bot);
     assert_eq!(code(list(&world, &plain, bot).await), "forbidden");
-    let ended = world.by(&plain).end_token(bot, made.token.id).await;
+    let ended = world.by(&plain).end_token(bot, made.token.id, false).await;
     assert_eq!(code(ended), "forbidden");
     let id = made.token.id;
-    world.by(&keeper).end_token(bot, id).await.unwrap();
+    world.by(&keeper).end_token(bot, id, false).await.unwrap();
     assert!(!is_taken(&world, secret(&made)).await);
 }
 
@@ -212,7 +212,10 @@ async fn tokens_of_service_accounts_need_coverage() {
         assert_eq!(code(create(&world, &keeper, bot).await), "forbidden");
         assert_eq!(code(list(&world, &keeper, bot).await), "forbidden");
         let issued = world.token(bot, TokenScope::default()).await;
-        let ended = world.by(&keeper).end_token(bot, issued.record.id).await;
+        let ended = world
+            .by(&keeper)
+            .end_token(bot, issued.record.id, false)
+            .await;
         assert_eq!(code(ended), "forbidden");
         assert!(is_taken(&world, &issued.secret).await);
     };
@@ -259,11 +262,11 @@ async fn ended_token_is_rejected_and_not_listed() {
     assert_eq!(listed, expected);
     world
         .by(&by)
-        .end_token(member, first.token.id)
+        .end_token(member, first.token.id, false)
         .await
         .unwrap();
     assert!(!is_taken(&world, secret(&first)).await);
-    let again = world.by(&by).end_token(member, first.token.id).await;
+    let again = world.by(&by).end_token(member, first.token.id, false).await;
     assert_eq!(code(again), "not_found");
     // A session ends tokens too, as it lists them.
     let session = world.session(member).await.secret;
@@ -310,7 +313,7 @@ async fn tokens_per_member_are_limited_until_they_end_or_expire() {
         .await
         .unwrap();
     world.token(member, TokenScope::default()).await;
-    world.by(&by).end_token(member, first).await.unwrap();
+    world.by(&by).end_token(member, first, false).await.unwrap();
     assert_eq!(problem(create(&world, &by, member).await), full);
     world.assert_whole().await;
     // One that has expired has no place any more, purged or not.
@@ -345,7 +348,11 @@ async fn tokens_are_audited_without_their_secrets() {
     let bot = account(&world, VIEWER, &[]).await;
     let by = world.caller(ADMIN).await;
     let made = create(&world, &by, bot).await.unwrap();
-    world.by(&by).end_token(bot, made.token.id).await.unwrap();
+    world
+        .by(&by)
+        .end_token(bot, made.token.id, false)
+        .await
+        .unwrap();
     let mut found = entries(&world).await;
     found.retain(|entry| entry.resource.id == made.token.id.0);
     let facts: Vec<_> = found

@@ -13,8 +13,8 @@ use knowledge_core::limits::BULK_MEMORIES_CEILING;
 use knowledge_core::model::{
     BulkResult, BulkUpdate, ChatId, CitationSubscription, ConnectorId, CustomRole,
     DashboardSummary, EndpointId, EventType, Member, MemberId, MemoryChange, MemoryId,
-    MemoryLabels, NewWebhook, RecallId, ReviewStatus, RoleActions, SensitivityLabel, SourceId,
-    SubscriptionId, Timestamp, Webhook, Workspace, WorkspaceId,
+    MemoryLabels, NewWebhook, RecallId, ResourceState, ResourceStatus, ReviewStatus, RoleActions,
+    SensitivityLabel, SourceId, SubscriptionId, Timestamp, Webhook, Workspace, WorkspaceId,
 };
 use knowledge_core::service::{
     Caller, Event, Issued, IssuedMcpKey, KnowledgeService, MemberAssignment, NewMember, Options,
@@ -31,6 +31,13 @@ use crate::make::{
 };
 use crate::probe::Probe;
 use knowledge_testing::requests::{new_organization, with};
+
+/// Status of something that works.
+pub(crate) const ACTIVE: ResourceStatus = ResourceStatus {
+    state: ResourceState::Active,
+    ended_reason: None,
+    ended_at: None,
+};
 
 /// Start time of each test since the Unix epoch, at the beginning of an hour.
 const START: Duration = Duration::from_secs(500_000 * 60 * 60);
@@ -157,6 +164,7 @@ impl World {
         self.confirm(created.id.into()).await;
         Webhook {
             is_confirmed: true,
+            status: Some(ACTIVE),
             ..created
         }
     }
@@ -475,6 +483,7 @@ impl World {
         self.confirm(created.id.into()).await;
         CitationSubscription {
             is_confirmed: true,
+            status: Some(ACTIVE),
             ..created
         }
     }

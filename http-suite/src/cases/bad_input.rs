@@ -100,7 +100,7 @@ async fn body_with_repeated_field_is_rejected() {
     insta::assert_snapshot!(problems(&answer), @"
     duplicate: audienceTag must not be repeated
     duplicate: x must not be repeated
-    unknown_field: x is unknown; known fields: memoryIds, audienceTag, sensitivityLabel, sourceId, reviewStatus
+    unknown_field: x is unknown; known fields: memoryIds, audienceTag, sensitivityLabel, sourceId, reviewStatus, dryRun
     ");
     let body = r#"{"actions":{"allow":[],"deny":[],"allow":["memory:read"]}}"#;
     let answer = with_body(named("update role"), body).await;

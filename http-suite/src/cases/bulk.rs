@@ -74,7 +74,7 @@ async fn bulk_update_sets_each_attribute() {
     insta::assert_snapshot!(answer.show(), @r#"
     200 OK
     cache-control: no-store
-    content-length: 700
+    content-length: 742
     content-type: application/json
     date: <date>
     request-id: <uuid 1>
@@ -99,7 +99,8 @@ async fn bulk_update_sets_each_attribute() {
           },
           "auditLogId": "<uuid 7>"
         }
-      ]
+      ],
+      "labels_without_members": [], "impact": null
     }
     "#);
     for (item, id) in items(&answer).iter().zip(&org.main.memories.internal) {
@@ -112,7 +113,7 @@ async fn bulk_update_sets_each_attribute() {
 
 async fn bulk_update_changes_only_named_attributes() {
     let org = own_org();
-    let memory = org.main.memories.confidential[0];
+    let memory = org.main.memories.internal[0];
     let set = async |attribute: &str, value: Value| {
         let body = json!({ "memoryIds": [memory], attribute: value });
         let answer = bulk(&org.members.member.token, &body).await;
@@ -122,7 +123,7 @@ async fn bulk_update_changes_only_named_attributes() {
         "id": memory,
         "sourceId": org.sources[0],
         "audienceTag": "workspace:handbook",
-        "sensitivityLabel": "confidential",
+        "sensitivityLabel": "internal",
     });
     assert_eq!(set("reviewStatus", json!("rejected")).await, expected);
     expected["audienceTag"] = json!("user:member");
@@ -216,7 +217,7 @@ async fn bulk_update_reports_errors_per_memory() {
     insta::assert_snapshot!(answer.show(), @r#"
     200 OK
     cache-control: no-store
-    content-length: 782
+    content-length: 824
     content-type: application/json
     date: <date>
     request-id: <uuid 1>
@@ -241,7 +242,8 @@ async fn bulk_update_reports_errors_per_memory() {
           },
           "auditLogId": "<uuid 9>"
         }
-      ]
+      ],
+      "labels_without_members": [], "impact": null
     }
     "#);
     items(&answer);
@@ -282,7 +284,7 @@ async fn bulk_update_is_limited_to_workspaces_of_the_token() {
     insta::assert_snapshot!(answer.show(), @r#"
     200 OK
     cache-control: no-store
-    content-length: 593
+    content-length: 635
     content-type: application/json
     date: <date>
     request-id: <uuid 1>
@@ -303,7 +305,8 @@ async fn bulk_update_is_limited_to_workspaces_of_the_token() {
           },
           "auditLogId": "<uuid 7>"
         }
-      ]
+      ],
+      "labels_without_members": [], "impact": null
     }
     "#);
     items(&answer);

@@ -21,7 +21,7 @@ async fn bulk_update_reports_all_problems_of_a_body() {
           invalid_value: sensitivityLabel must be one of public, internal, confidential, restricted
           invalid_value: sourceId must be a UUID
           invalid_type: reviewStatus must be a string, not null
-          unknown_field: title is unknown; known fields: memoryIds, audienceTag, sensitivityLabel, sourceId, reviewStatus
+          unknown_field: title is unknown; known fields: memoryIds, audienceTag, sensitivityLabel, sourceId, reviewStatus, dryRun
     "# }
 }
 

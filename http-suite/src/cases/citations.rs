@@ -26,7 +26,7 @@ async fn subscription_is_created() {
     insta::assert_snapshot!(answer.show(), @r#"
     201 Created
     cache-control: no-store
-    content-length: 450
+    content-length: 508
     content-type: application/json
     date: <date>
     request-id: <uuid 1>
@@ -35,7 +35,8 @@ async fn subscription_is_created() {
       "id": "<uuid 2>", "org_id": "<uuid 3>", "workspace_id": "<uuid 4>", "recall_id": "<uuid 5>",
       "subscriber_user_id": "<uuid 6>",
       "webhook_url": "https://example.com/citations?from=knowledge", "is_confirmed": false,
-      "signing_secret": "<secret>", "created_at": "<time>"
+      "signing_secret": "<secret>", "created_at": "<time>", "state": "unconfirmed",
+      "ended_reason": null, "ended_at": null
     }
     "#);
     let created = answer.json();

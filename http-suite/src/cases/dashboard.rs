@@ -121,7 +121,8 @@ async fn dashboard_shows_full_workspace() {
       "mcp_keys": [
         {
           "id": "<uuid 9>", "workspaceId": "<uuid 2>", "name": "Laptop", "client": "claude_code",
-          "audience": ["org:<org>", "workspace:handbook"], "lastUsedAt": null, "rotatesAt": "<time>"
+          "audience": ["org:<org>", "workspace:handbook"], "lastUsedAt": null,
+          "rotatesAt": "<time>", "state": "active", "endedReason": null, "endedAt": null
         }
       ],
       "recent_chats": [

@@ -305,7 +305,8 @@ async fn replay_of_a_creation_has_no_secret() {
 
     {
       "id": "<uuid 1>", "workspaceId": "<uuid 2>", "name": "Laptop", "client": "cursor",
-      "audience": ["workspace:handbook"], "lastUsedAt": null, "rotatesAt": "<time>", "secret": null
+      "audience": ["workspace:handbook"], "lastUsedAt": null, "rotatesAt": "<time>",
+      "state": "active", "endedReason": null, "endedAt": null, "secret": null
     }
     "#);
     let other = json!({ "name": "Other", "client": "cursor", "audience": ["workspace:handbook"] });

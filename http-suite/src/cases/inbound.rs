@@ -25,7 +25,7 @@ async fn inbound_webhook_is_created() {
     insta::assert_snapshot!(answer.show(), @r#"
     201 Created
     cache-control: no-store
-    content-length: 560
+    content-length: 613
     content-type: application/json
     date: <date>
     request-id: <uuid 1>
@@ -34,7 +34,7 @@ async fn inbound_webhook_is_created() {
       "id": "<uuid 2>", "org_id": "<uuid 3>", "workspace_id": "<uuid 4>", "name": "Tickets",
       "url": "/v1/inbound/<uuid 3>/<uuid 2>", "source_id": "<uuid 2>", "acts_as": "<uuid 5>",
       "signing_secret": "<secret>", "created_by": "<uuid 5>", "created_at": "<time>",
-      "updated_at": "<time>"
+      "updated_at": "<time>", "state": "active", "ended_reason": null, "ended_at": null
     }
     "#);
     let created = answer.json();

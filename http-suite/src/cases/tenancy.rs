@@ -362,7 +362,7 @@ async fn owner_gets_same_errors_for_another_org_as_others() {
     insta::assert_snapshot!(probe.show(), @r#"
     200 OK
     cache-control: no-store
-    content-length: 314
+    content-length: 364
     content-type: application/json
     date: <date>
     request-id: <uuid 1>
@@ -375,7 +375,8 @@ async fn owner_gets_same_errors_for_another_org_as_others() {
           "memoryId": "<uuid 3>", "ok": false, "auditLogId": "<uuid 4>",
           "error": {"code": "not_found", "message": "there is no such memory"}
         }
-      ]
+      ],
+      "labels_without_members": ["team:a"], "impact": null
     }
     "#);
 }

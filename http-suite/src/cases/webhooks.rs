@@ -29,7 +29,7 @@ async fn webhook_is_created() {
     insta::assert_snapshot!(answer.show(), @r#"
     201 Created
     cache-control: no-store
-    content-length: 472
+    content-length: 530
     content-type: application/json
     date: <date>
     request-id: <uuid 1>
@@ -38,7 +38,8 @@ async fn webhook_is_created() {
       "id": "<uuid 2>", "org_id": "<uuid 3>", "workspace_id": "<uuid 4>",
       "event_type": "chunk.created", "url": "https://example.com/hook", "is_active": true,
       "disabled_reason": null, "is_confirmed": false, "signing_secret": "<secret>",
-      "created_by": "<uuid 5>", "created_at": "<time>", "updated_at": "<time>"
+      "created_by": "<uuid 5>", "created_at": "<time>", "updated_at": "<time>",
+      "state": "unconfirmed", "ended_reason": null, "ended_at": null
     }
     "#);
     let created = answer.json();

@@ -18,7 +18,7 @@ use http::header::SET_COOKIE;
 use http::{HeaderValue, Request, Response, StatusCode};
 use knowledge_core::access::Secret;
 use knowledge_core::api::{ClientInfo, ClientScheme, KnownCaller, MatchedRoute, front_end};
-use knowledge_core::model::OrgId;
+use knowledge_core::model::{CredentialId, OrgId};
 pub use knowledge_core::service::login_url;
 use knowledge_core::service::{Issued, KnowledgeService};
 use knowledge_core::{EntityKind, Error, ProblemCode};
@@ -41,6 +41,8 @@ pub const CREDENTIALS_PATH: &str = "/auth/credentials";
 
 /// Path template of one credential.
 const CREDENTIAL_ROUTE: &str = "/auth/credentials/{id}";
+/// Path template of what one credential created.
+const CREATED_ROUTE: &str = "/auth/credentials/{id}/created";
 /// Maximum length of the body of a login, in bytes.
 const LOGIN_BYTES_MAX: usize = 1_024;
 
@@ -53,6 +55,7 @@ enum Route<'r> {
     Logout,
     Credentials,
     Credential(&'r str),
+    Created(&'r str),
 }
 
 impl<'r> Route<'r> {
@@ -64,8 +67,11 @@ impl<'r> Route<'r> {
             LOGOUT_PATH => Self::Logout,
             CREDENTIALS_PATH => Self::Credentials,
             _ => {
-                let id = path.strip_prefix(CREDENTIALS_PATH)?.strip_prefix('/')?;
-                Self::Credential(Some(id).filter(|id| !id.is_empty() && !id.contains('/'))?)
+                let rest = path.strip_prefix(CREDENTIALS_PATH)?.strip_prefix('/')?;
+                let created = rest.strip_suffix("/created");
+                let id = created.unwrap_or(rest);
+                let id = Some(id).filter(|id| !id.is_empty() && !id.contains('/'))?;
+                created.map_or(Self::Credential(id), |_| Self::Created(id))
             }
         })
     }
@@ -78,6 +84,7 @@ impl<'r> Route<'r> {
             Self::Logout => LOGOUT_PATH,
             Self::Credentials => CREDENTIALS_PATH,
             Self::Credential(_) => CREDENTIAL_ROUTE,
+            Self::Created(_) => CREATED_ROUTE,
         }
     }
 
@@ -85,7 +92,7 @@ impl<'r> Route<'r> {
     fn allow(self) -> &'static str {
         match self {
             Self::Login | Self::Token | Self::Logout => "POST",
-            Self::Session | Self::Credentials => "GET, HEAD",
+            Self::Session | Self::Credentials | Self::Created(_) => "GET, HEAD",
             Self::Credential(_) => "DELETE",
         }
     }
@@ -248,7 +255,10 @@ async fn respond(
             front_end::json(StatusCode::OK, &TokenView::of(&issued))
         }
         Route::Logout => {
-            service.sessions().sign_out(&session, client).await?;
+            let with_created = front_end::with_created(request.uri());
+            let with_created = or_unauthenticated(service, &session, with_created).await?;
+            let sessions = service.sessions();
+            sessions.sign_out(&session, with_created, client).await?;
             let mut response = empty();
             let cleared = cookie::clear_session(scheme);
             response.headers_mut().insert(SET_COOKIE, cleared);
@@ -261,20 +271,33 @@ async fn respond(
             front_end::json(StatusCode::OK, &CredentialList::of(page))
         }
         Route::Credential(id) => {
-            let missing = |_| Error::NotFound {
-                kind: EntityKind::Credential,
-            };
-            let id = id.parse().map_err(missing);
+            let id = credential_id(id);
             let id = or_unauthenticated(service, &session, id).await?;
+            let with_created = front_end::with_created(request.uri());
+            let with_created = or_unauthenticated(service, &session, with_created).await?;
             service
                 .sessions()
-                .end_own_credential(&session, id, client)
+                .end_own_credential(&session, id, with_created, client)
                 .await?;
             empty()
+        }
+        Route::Created(id) => {
+            let id = or_unauthenticated(service, &session, credential_id(id)).await?;
+            let page = front_end::page(request.uri());
+            let page = or_unauthenticated(service, &session, page).await?;
+            let page = service.sessions().created_with(&session, id, &page);
+            front_end::json(StatusCode::OK, &page.await?)
         }
     };
     service.note_use(&session.into()).await;
     Ok(response)
+}
+
+/// Parses the identifier of a credential in a path.
+fn credential_id(text: &str) -> Result<CredentialId, Error> {
+    text.parse().map_err(|_| Error::NotFound {
+        kind: EntityKind::Credential,
+    })
 }
 
 /// Returns the parsed value. An invalid session takes precedence over a value that cannot be

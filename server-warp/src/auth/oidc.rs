@@ -165,7 +165,7 @@ async fn signed_in(
     if let Ok(replaced) = front_end::session(request.headers()) {
         match service
             .sessions()
-            .sign_out(&replaced, super::client(request))
+            .sign_out(&replaced, false, super::client(request))
             .await
         {
             Ok(()) | Err(Error::Unauthenticated { .. }) => {}

@@ -403,7 +403,7 @@ pub async fn large_and_small_groups_are_durable<E: Engine>() {
     let tasks = (0..40).map(|task| {
         let store = Arc::clone(&store);
         let commit = match task % 4 {
-            0 => bulk(&format!("task{task}/"), &[1; 1_000], COMMIT_MUTATIONS_MAX),
+            0 => bulk(&format!("task{task}/"), &[1; 250], COMMIT_MUTATIONS_MAX),
             _ => put(&format!("small{task}"), "1"),
         };
         tokio::spawn(async move { assert_committed(store.commit(commit).await) })

@@ -21,6 +21,9 @@ use serde_json::Value;
 /// Number of random uses of single memories in a full comparison.
 const USES_OF_FULL: usize = 60;
 
+/// Audience labels that other records of the site have too.
+const OF_RECORDS: [&str; 2] = ["org:acme", "workspace:main"];
+
 /// How much of the uses and operations a comparison covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extent {
@@ -137,10 +140,53 @@ impl Site {
             } else if is_listed {
                 return Err(format!("{slug} is not listed"));
             }
+            self.compare_labels(&access, &credential, slug).await?;
         }
         self.compare_uses(&access, &credential, extent).await?;
         self.compare_operations(&access, &session, &secret, extent)
             .await
+    }
+
+    /// Compares the counts of the labels that no other records of the site have.
+    async fn compare_labels(
+        &self,
+        access: &Access<'_>,
+        credential: &service::Caller,
+        slug: &str,
+    ) -> Result<(), String> {
+        let is_permitted = access.operation("listLabels", slug) == Verdict::Everything;
+        let memories = self.dry.memories();
+        let Ok(listed) = memories.labels(credential, self.workspaces[slug]).await else {
+            return if is_permitted {
+                Err(format!("the labels of {slug} are not listed"))
+            } else {
+                Ok(())
+            };
+        };
+        if !is_permitted {
+            return Err(format!("the labels of {slug} are listed"));
+        }
+        let reviews = access.actions_in(slug).contains("memory:review");
+        for label in AUDIENCES {
+            if OF_RECORDS.contains(&label) {
+                continue;
+            }
+            let is_counted = |labels: &Labels| {
+                let is_reviewed = reviews || labels.review == "approved";
+                let is_there = labels.workspace == slug && labels.audience == label;
+                is_there && is_reviewed && access.exists(labels)
+            };
+            let counted = self.memories.iter();
+            let expected = counted.filter(|(_, labels)| is_counted(labels)).count() as u64;
+            let mut shown = listed.data.iter();
+            let shown = shown.find(|shown| shown.label.to_string() == label);
+            let shown = shown.map_or(0, |shown| shown.memories);
+            if shown != expected {
+                let difference = format!("{shown} memories, not {expected}");
+                return Err(format!("{label} in {slug}: {difference}"));
+            }
+        }
+        Ok(())
     }
 
     /// Returns the decisions on a use of each memory.

@@ -33,6 +33,8 @@ pub struct Directory {
     pub slug: String,
     /// Slugs of its workspaces.
     pub workspaces: Names,
+    /// Slugs of the private ones among them.
+    pub private: Names,
     /// Custom roles by a name of the test's choice.
     pub roles: BTreeMap<String, Role>,
     /// Role that the holders of a deleted role got, by the name of the deleted one.
@@ -85,6 +87,8 @@ impl Scope {
 pub struct Caller {
     /// Handle of the member.
     pub handle: String,
+    /// True if the member is a service account.
+    pub is_service_account: bool,
     /// Teams of the member.
     pub teams: Names,
     /// Role in the organisation: a built-in one, or one of [`Directory::roles`].
@@ -120,6 +124,8 @@ pub struct Labels {
     pub review: String,
     /// Handle of the member that added it.
     pub author: String,
+    /// Handle of the member that last changed its text; empty if it is none that matters.
+    pub editor: String,
 }
 
 impl Labels {
@@ -138,6 +144,7 @@ impl Labels {
             sensitivity: sensitivity.to_owned(),
             review: review.to_owned(),
             author: author.to_owned(),
+            editor: String::new(),
         }
     }
 }

@@ -84,7 +84,7 @@ const OF_MEMORIES: [&str; 5] = [
 ];
 
 /// Operations that a list of audience labels excludes, besides what they require.
-const WITHOUT_LIST: [&str; 2] = ["setRetention", "createMcpKey"];
+const WITHOUT_LIST: [&str; 3] = ["setWorkspaceAccess", "setRetention", "createMcpKey"];
 
 /// Operations that decide by what the table of the reference states, with a valid request.
 ///
@@ -93,6 +93,7 @@ const WITHOUT_LIST: [&str; 2] = ["setRetention", "createMcpKey"];
 /// caller holds.
 pub(super) const PROBES: &[Probe] = &[
     probe("listMemories", ""),
+    probe("listLabels", ""),
     probe(
         "createMemory",
         r#"{"sourceId":"$source","title":"T","content":"C"}"#,
@@ -107,12 +108,15 @@ pub(super) const PROBES: &[Probe] = &[
         "to update a memory with a known source key",
     ),
     probe("listWorkspaces", ""),
+    // To make it private, the caller has to be one of its people too.
+    probe("setWorkspaceAccess", r#"{"access":"open"}"#),
     probe("getRetention", ""),
     probe("setRetention", r#"{"chat_days":90}"#),
     probe("createSource", r#"{"name":"N","kind":"k"}"#),
     probe("listSources", ""),
     probe("getSource", ""),
     probe("getDashboardSummary", ""),
+    probe("getActivity", ""),
     probe(
         "createConnector",
         r#"{"kind":"k","account_label":"l","scope":"personal","sync_interval_seconds":3600}"#,

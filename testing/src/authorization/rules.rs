@@ -74,11 +74,21 @@ impl Access<'_> {
         self.narrowed(self.role_actions(there.unwrap_or(&self.caller.role)))
     }
 
-    /// Returns true if the credential works in a workspace of the organisation.
+    /// Returns true if the caller is one of the people of a workspace: of an open one every member
+    /// is, of a private one those with a role in it, and owners.
+    #[must_use]
+    pub fn is_one_of_the_people(&self, workspace: &str) -> bool {
+        let has_role = self.caller.workspace_roles.contains_key(workspace);
+        has_role || self.caller.role == "owner" || !self.directory.private.contains(workspace)
+    }
+
+    /// Returns true if the credential works in a workspace of the organisation, which exists for the
+    /// caller.
     #[must_use]
     pub fn works_in(&self, workspace: &str) -> bool {
         let admitted = &self.caller.scope.workspaces;
         self.directory.workspaces.contains(workspace)
+            && self.is_one_of_the_people(workspace)
             && admitted
                 .as_ref()
                 .is_none_or(|slugs| slugs.contains(workspace))
@@ -216,7 +226,8 @@ impl Access<'_> {
             "to lower the sensitivity",
             "to set the review status",
         ];
-        permitted(self.holds_for(memory, change, "bulkUpdateMemories", conditions))
+        let may_decide = self.may_decide(memory, change);
+        permitted(may_decide && self.holds_for(memory, change, "bulkUpdateMemories", conditions))
     }
 
     fn update(&self, memory: &Labels, change: &Change) -> Verdict {
@@ -228,7 +239,21 @@ impl Access<'_> {
             "to set the review status",
         ];
         let reads = !change.rewrites || self.can_read(memory);
-        permitted(reads && self.holds_for(memory, change, "updateMemory", conditions))
+        permitted(
+            reads
+                && self.may_decide(memory, change)
+                && self.holds_for(memory, change, "updateMemory", conditions),
+        )
+    }
+
+    /// Returns true unless the change approves or rejects a memory that the caller may not read, or
+    /// a program so decides about what it wrote or writes itself.
+    fn may_decide(&self, memory: &Labels, change: &Change) -> bool {
+        let decides = matches!(change.review.as_deref(), Some("approved" | "rejected"));
+        let is_program = self.caller.is_service_account || self.has_list();
+        let writers = [&memory.author, &memory.editor];
+        let is_own = change.rewrites || writers.contains(&&self.caller.handle);
+        !decides || (self.can_read(memory) && !(is_program && is_own))
     }
 
     /// Returns true if the caller holds what a change requires under each of four conditions.

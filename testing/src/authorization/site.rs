@@ -8,8 +8,8 @@ use async_trait::async_trait;
 use super::probes::{self, MAIN, OWNER, Records};
 use super::{Caller, Directory, Labels, Names, Reference, Role, Scope};
 use crate::requests::{
-    ADMIN, DAY, new_mcp_key, new_member, new_memory, new_organization, new_role, new_token,
-    new_workspace, review, with,
+    ADMIN, DAY, new_access, new_mcp_key, new_member, new_memory, new_organization, new_role,
+    new_token, new_workspace, review, with,
 };
 use crate::seed::Seed;
 use crate::simulation::SimulatedTime;
@@ -17,7 +17,8 @@ use knowledge_core::Error;
 use knowledge_core::access::{ActionSet, CredentialKind, RoleRef, Secret, TokenScope};
 use knowledge_core::api::Api;
 use knowledge_core::model::{
-    CustomRoleUpdate, MemberId, MemoryId, RoleActionsUpdate, RoleId, SourceId, WorkspaceId,
+    CustomRoleUpdate, MemberId, MemoryId, RoleActionsUpdate, RoleId, SourceId, WorkspaceAccess,
+    WorkspaceId,
 };
 use knowledge_core::service::{
     self, DeleteRole, KnowledgeService, MemberAssignment, NewMemory, Options, SealingKey,
@@ -96,6 +97,8 @@ pub struct Case {
     pub scope: Scope,
     /// True for an MCP key with this scope instead of a token.
     pub is_mcp_key: bool,
+    /// Slugs of the private workspaces among `main` and `side`.
+    pub private: Names,
 }
 
 impl Case {
@@ -216,6 +219,8 @@ impl Site {
     /// Gives the member the role and the credential of a case.
     pub(super) async fn prepare(&mut self, case: &Case) -> Done<(Directory, Caller, Secret)> {
         let mut directory = Directory::new(ORG, &[MAIN, SIDE]);
+        directory.private = case.private.clone();
+        self.set_access(&case.private).await?;
         let (service, owner) = (&self.seed.service, &self.seed.owner);
         let (role, mut name) = match &case.role {
             HeldRole::BuiltIn(name) => (name.parse().expect("a role"), (*name).to_owned()),
@@ -277,6 +282,22 @@ impl Site {
         Ok((directory, caller, secret))
     }
 
+    /// Makes these workspaces private and the others open.
+    async fn set_access(&self, private: &Names) -> Done<()> {
+        let provisioning = self.seed.service.provisioning();
+        for (slug, workspace) in &self.workspaces {
+            let access = if private.contains(*slug) {
+                WorkspaceAccess::Private
+            } else {
+                WorkspaceAccess::Open
+            };
+            let (org, new) = (self.seed.org.id, new_access(access));
+            let set = provisioning.set_workspace_access(org, *workspace, &new);
+            set.await?;
+        }
+        Ok(())
+    }
+
     /// Gives the custom role other actions.
     async fn vary(&self, role: &Role, is_active: bool) -> Done<()> {
         let actions = RoleActionsUpdate::builder()
@@ -326,6 +347,8 @@ impl Site {
 }
 
 /// Ingests memories with these labels, each by its author, and reviews them.
+///
+/// They get their audiences with the review, because the owner reviews what it may read.
 async fn ingest_all(
     seed: &Seed,
     authors: [(&str, &service::Caller); 2],
@@ -340,7 +363,12 @@ async fn ingest_all(
             let here = |labels: &&Labels| labels.workspace == *slug && labels.author == author;
             let wanted: Vec<&Labels> = all.iter().filter(here).collect();
             for labels in wanted.chunks(100) {
-                let new: Vec<_> = labels.iter().map(|labels| memory(labels)).collect();
+                let new = labels.iter().map(|labels| {
+                    with(memory(labels), |new| {
+                        new.audience_tag = Some("org:acme".parse().expect("a label"));
+                    })
+                });
+                let new: Vec<_> = new.collect();
                 let ingested = service
                     .memories()
                     .ingest(credential, *workspace, source, &new)
@@ -350,13 +378,19 @@ async fn ingest_all(
             }
         }
     }
-    for status in REVIEWS {
-        let reviewed = memories.iter();
-        let reviewed = reviewed.filter(|(_, labels)| labels.review == status);
-        let reviewed: Vec<_> = reviewed.map(|(id, _)| *id).collect();
-        if !reviewed.is_empty() {
-            let change = review(status.parse().expect("a status"));
-            seed.bulk_update(status, &reviewed, change).await?;
+    for (status, audience) in REVIEWS
+        .into_iter()
+        .flat_map(|status| AUDIENCES.map(|audience| (status, audience)))
+    {
+        let is_alike = |labels: &Labels| labels.review == status && labels.audience == audience;
+        let alike = memories.iter().filter(|(_, labels)| is_alike(labels));
+        let alike: Vec<_> = alike.map(|(id, _)| *id).collect();
+        if !alike.is_empty() {
+            let change = with(review(status.parse().expect("a status")), |change| {
+                change.audience_tag = Some(audience.parse().expect("a label"));
+            });
+            let key = format!("{status}-{audience}");
+            seed.bulk_update(&key, &alike, change).await?;
         }
     }
     Ok(memories)

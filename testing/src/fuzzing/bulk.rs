@@ -142,6 +142,7 @@ fn check_accepted(body: &[u8], read: &Plain) {
     assert_eq!(change.sensitivity_label, read.sensitivity);
     assert_eq!(change.source_id, read.source);
     assert_eq!(change.review_status, read.review);
+    assert_eq!(update.dry_run, read.dry_run);
     let written = serde_json::to_vec(&update).expect("a request serialises");
     let again: BulkUpdate = serde_json::from_slice(&written).expect("it was written so");
     assert_eq!(again, update);
@@ -155,6 +156,7 @@ struct Plain {
     sensitivity: Option<SensitivityLabel>,
     source: Option<SourceId>,
     review: Option<ReviewStatus>,
+    dry_run: bool,
 }
 
 /// Reads a body plainly; `None` if it is not a valid bulk update.
@@ -172,8 +174,13 @@ fn plain(body: &[u8]) -> Option<Plain> {
         .collect::<Option<_>>()?;
     let distinct: BTreeSet<&MemoryId> = memory_ids.iter().collect();
     let is_bounded = (1..=simulated_limits().bulk_memories_max).contains(&memory_ids.len());
+    let dry_run = match object.remove("dryRun") {
+        None => false,
+        Some(value) => value.as_bool()?,
+    };
     let is_empty = object.is_empty();
     let read = Plain {
+        dry_run,
         audience: text(&mut object, "audienceTag")?,
         sensitivity: text(&mut object, "sensitivityLabel")?,
         source: text(&mut object, "sourceId")?,

@@ -22,8 +22,9 @@ static ACTIONS: LazyLock<Names> = LazyLock::new(|| Reference::read().actions());
 /// Each line sets one property: `role NAME` or `role custom BASE`, of which `allow ACTION…`, `deny
 /// ACTION…` and `inactive` say more; `inside NAME` if it is held in the workspace `main` only,
 /// where it replaces this role; `redirected` if another role was deleted in its favour; the scope,
-/// `workspaces SLUG…`, `actions ACTION…` and `audience LABEL…`; and `random NUMBER`, on which the
-/// memories and the uses depend. Unknown lines and names are ignored.
+/// `workspaces SLUG…`, `actions ACTION…` and `audience LABEL…`; `private SLUG…`, the workspaces that
+/// are private; and `random NUMBER`, on which the memories and the uses depend. Unknown lines and
+/// names are ignored.
 ///
 /// # Panics
 /// If the service decides otherwise.
@@ -45,6 +46,7 @@ fn parse(text: &[u8]) -> (Case, u64) {
         is_redirected: false,
         scope: Scope::default(),
         is_mcp_key: false,
+        private: Names::new(),
     };
     let mut custom = None;
     let mut of_role = Role {
@@ -70,6 +72,9 @@ fn parse(text: &[u8]) -> (Case, u64) {
             }
             ["redirected"] => case.is_redirected = true,
             ["workspaces", names @ ..] => case.scope.workspaces = some_of(&WORKSPACES, names),
+            ["private", names @ ..] => {
+                case.private = some_of(&WORKSPACES, names).unwrap_or_default();
+            }
             ["actions", names @ ..] => case.scope.actions = Some(actions(names)),
             ["audience", names @ ..] => case.scope.audience = some_of(&AUDIENCES, names),
             ["random", number] => random = number.parse().unwrap_or(random),

@@ -3,6 +3,8 @@
 //! The oracle is [`authorization`](crate::authorization), which decides who may do what by the tables
 //! of the documentation.
 
+use std::collections::BTreeSet;
+
 use uuid::Uuid;
 
 use super::{Caller, ErrorResponse, Model, Org};
@@ -15,8 +17,9 @@ use knowledge_core::access::{
 };
 use knowledge_core::api::Operation;
 use knowledge_core::model::{
-    AudienceLabel, AudienceScope, CredentialId, CustomRole, InboundWebhookId, MemberId,
-    MemoryChange, MemoryId, MemoryLabels, OrgId, Timestamp, WorkspaceId,
+    AudienceLabel, AudienceScope, CredentialId, CustomRole, EndedReason, InboundWebhookId,
+    MemberId, MemberKind, MemoryChange, MemoryId, MemoryLabels, OrgId, ResourceState,
+    ResourceStatus, Timestamp, Workspace, WorkspaceAccess, WorkspaceId,
 };
 
 /// Issued credential. Without a secret, the response that had it was lost.
@@ -24,6 +27,8 @@ use knowledge_core::model::{
 pub(crate) struct Token {
     pub(crate) record: CredentialRecord,
     pub(crate) secret: Option<String>,
+    /// Time at which it was ended with everything that it created.
+    pub(crate) ended_at: Option<Timestamp>,
 }
 
 /// Authenticated caller.
@@ -47,11 +52,21 @@ pub(crate) struct Asked<'c> {
 }
 
 /// Member and credential that created something or took it over.
-pub(crate) type Owner = (MemberId, Option<CredentialId>);
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Owner {
+    pub(crate) member: MemberId,
+    pub(crate) credential: Option<CredentialId>,
+    /// True if the credential was scoped: what it created has its scope and ends with it.
+    pub(crate) is_bound: bool,
+}
 
 impl Who {
     pub(crate) fn owner(&self) -> Owner {
-        (self.member, self.credential)
+        Owner {
+            member: self.member,
+            credential: self.credential,
+            is_bound: self.credential.is_some() && self.scope != TokenScope::default(),
+        }
     }
 }
 
@@ -114,6 +129,7 @@ impl Org {
         let mut directory = Directory {
             slug: self.slug.clone(),
             workspaces: workspaces.map(|place| place.slug.clone()).collect(),
+            private: self.private.iter().map(|id| self.name_of(*id)).collect(),
             ..Directory::default()
         };
         let mut name_of_role = |role: RoleRef| match role {
@@ -131,6 +147,7 @@ impl Org {
         let workspace_roles = held.collect();
         let caller = authorization::Caller {
             handle: member.handle.clone(),
+            is_service_account: member.kind == MemberKind::ServiceAccount,
             teams: member.teams.iter().cloned().collect(),
             role: name_of_role(member.role),
             workspace_roles,
@@ -156,6 +173,34 @@ impl Org {
                 .map(|actions| names(actions.iter().map(Action::as_str))),
             audience: audience.map(|labels| labels.iter().map(ToString::to_string).collect()),
         }
+    }
+}
+
+/// Private workspaces, which exist for their people only.
+impl Org {
+    /// Adds a workspace, or replaces it.
+    pub(crate) fn put_workspace(&mut self, workspace: Workspace) {
+        match workspace.access {
+            WorkspaceAccess::Open => self.private.remove(&workspace.id),
+            WorkspaceAccess::Private => self.private.insert(workspace.id),
+        };
+        self.workspaces.insert(workspace.id, workspace);
+    }
+
+    /// Returns the private workspaces that do not exist for a caller.
+    pub(crate) fn closed_to(&self, who: &Who) -> BTreeSet<WorkspaceId> {
+        if self.private.is_empty() {
+            return BTreeSet::new();
+        }
+        let rules = self.rules(who);
+        let places = self.private.iter().copied();
+        let is_closed = |id: &WorkspaceId| !rules.access.is_one_of_the_people(&self.name_of(*id));
+        places.filter(is_closed).collect()
+    }
+
+    /// Returns true if a workspace, or a role of one, exists for a caller, as far as it is private.
+    pub(crate) fn knows(&self, who: &Who, workspace: Option<WorkspaceId>) -> bool {
+        workspace.is_none_or(|id| !self.closed_to(who).contains(&id))
     }
 }
 
@@ -225,18 +270,25 @@ impl Rules<'_> {
     fn labels_of(&self, id: MemoryId, labels: &MemoryLabels) -> Labels {
         let memory = self.org.memories.get(&id);
         let is_own = memory.is_some_and(|memory| memory.content.created_by == self.who.member);
-        let author = if is_own {
-            self.access.caller.handle.as_str()
-        } else {
-            ""
+        let is_edited = memory.is_some_and(|memory| memory.content.updated_by == self.who.member);
+        let handle = |is_theirs: bool| {
+            if is_theirs {
+                self.access.caller.handle.as_str()
+            } else {
+                ""
+            }
         };
-        Labels::new(
+        let known = Labels::new(
             &self.org.name_of(labels.workspace_id),
             &labels.audience.to_string(),
             labels.sensitivity.as_str(),
             labels.review.as_str(),
-            author,
-        )
+            handle(is_own),
+        );
+        Labels {
+            editor: handle(is_edited).to_owned(),
+            ..known
+        }
     }
 
     /// Returns true if a memory exists for the caller: if it may know that there is such a memory.
@@ -286,7 +338,11 @@ impl Model {
                     |token: &&super::Token| token.secret.as_deref() == Some(secret.expose());
                 let token = self.tokens.values().find(known).map(|token| &token.record);
                 let is_backed = |token: &&CredentialRecord| {
-                    token.created_with.is_none_or(|by| self.is_live(by, now))
+                    let is_backing = |by: CredentialId| {
+                        self.ended_at(by).is_none()
+                            && (!token.is_dependent || self.is_live(by, now))
+                    };
+                    token.created_with.is_none_or(is_backing)
                 };
                 let token = token
                     .filter(|token| token.kind == wanted && self.is_live(token.id, now))
@@ -316,6 +372,11 @@ impl Model {
         token.is_some_and(|token| now < token.expires_at && token.revoked_at.is_none())
     }
 
+    /// Returns the time at which a credential was ended with everything that it created.
+    pub(crate) fn ended_at(&self, credential: CredentialId) -> Option<Timestamp> {
+        self.tokens.get(&credential)?.ended_at
+    }
+
     /// Returns the record of a credential.
     pub(crate) fn record(&self, credential: CredentialId) -> Option<&CredentialRecord> {
         let token = self.tokens.get(&credential);
@@ -330,19 +391,17 @@ impl Model {
 
     /// Returns the caller on whose behalf something that it created acts.
     ///
-    /// There is none once the member was removed or the credential is invalid.
-    pub(crate) fn acting_for(
-        &self,
-        org: OrgId,
-        (member, credential): Owner,
-        now: Timestamp,
-    ) -> Option<Who> {
+    /// There is none once the member was removed, the scoped credential is invalid, or the
+    /// credential was ended with what it created.
+    pub(crate) fn acting_for(&self, org: OrgId, owner: Owner, now: Timestamp) -> Option<Who> {
+        let (member, credential) = (owner.member, owner.credential);
         let scope = match credential {
-            None => TokenScope::default(),
-            Some(id) => {
+            Some(id) if self.ended_at(id).is_some() => return None,
+            Some(id) if owner.is_bound => {
                 let token = self.tokens.get(&id).filter(|_| self.is_live(id, now))?;
                 token.record.scope.clone()
             }
+            _ => TokenScope::default(),
         };
         let is_member = self.org(org).members.contains_key(&member);
         is_member.then_some(Who {
@@ -353,6 +412,62 @@ impl Model {
             webhook: None,
             request_id: Some(REQUEST_ID),
         })
+    }
+
+    /// Returns the status of something in a workspace that is in a `state` unless it has ended, or
+    /// its owner lacks the action that it needs.
+    pub(crate) fn status_of(
+        &self,
+        org: OrgId,
+        owner: Owner,
+        (workspace, needed): (WorkspaceId, Option<Action>),
+        state: ResourceState,
+        now: Timestamp,
+    ) -> ResourceStatus {
+        let (state, ended_reason, ended_at) = match self.acting_for(org, owner, now) {
+            None => {
+                let (reason, at) = self.end_of(org, owner, now);
+                (ResourceState::Ended, Some(reason), at)
+            }
+            Some(who) => {
+                let rules = self.org(org).rules(&who);
+                let is_permitted = match needed {
+                    Some(action) => rules.holds(action, workspace),
+                    None => rules.works_in(workspace),
+                };
+                if !is_permitted {
+                    let reason = EndedReason::PermissionMissing;
+                    (ResourceState::Suspended, Some(reason), None)
+                } else {
+                    (state, None, None)
+                }
+            }
+        };
+        ResourceStatus {
+            state,
+            ended_reason,
+            ended_at,
+        }
+    }
+
+    /// Returns the reason and the time of the end of what an owner created.
+    fn end_of(&self, org: OrgId, owner: Owner, now: Timestamp) -> (EndedReason, Option<Timestamp>) {
+        let org = self.org(org);
+        if !org.members.contains_key(&owner.member) {
+            let at = org.former_members.get(&owner.member).copied();
+            return (EndedReason::MemberRemoved, at);
+        }
+        let token = owner.credential.and_then(|id| self.tokens.get(&id));
+        let Some(token) = token else {
+            return (EndedReason::CredentialRevoked, None);
+        };
+        let (record, expires_at) = (&token.record, token.record.expires_at);
+        let revoked_at = record.revoked_at.filter(|at| *at < expires_at);
+        match (token.ended_at, revoked_at) {
+            (Some(at), _) => (EndedReason::EndedWithCredential, Some(at)),
+            (None, None) if expires_at <= now => (EndedReason::CredentialExpired, Some(expires_at)),
+            (None, revoked_at) => (EndedReason::CredentialRevoked, revoked_at),
+        }
     }
 
     /// Checks that a caller holds what an owner may do now in a workspace, among these actions.

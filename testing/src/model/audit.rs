@@ -35,6 +35,8 @@ pub(crate) struct AuditOperation {
     pub(crate) request_id: Option<Uuid>,
     pub(crate) action: AuditAction,
     pub(crate) entries: Vec<AuditFacts>,
+    /// Workspace of the resource of each entry, if its states do not name it.
+    places: Vec<Option<WorkspaceId>>,
 }
 
 /// Entry of the audit log, apart from what it shares with the others of the operation.
@@ -43,6 +45,8 @@ pub(crate) struct AuditFacts {
     pub(crate) kind: ResourceKind,
     pub(crate) resource: Uuid,
     pub(crate) outcome: &'static str,
+    /// True if the actor decided the review of a memory that it had added itself.
+    pub(crate) is_own: bool,
     pub(crate) before: Value,
     pub(crate) after: Value,
 }
@@ -89,6 +93,7 @@ impl AuditFacts {
             kind,
             resource,
             outcome: "ok",
+            is_own: false,
             before: json!(before),
             after: json!(after),
         }
@@ -117,6 +122,7 @@ impl AuditOperation {
             "resource": { "kind": entry.kind, "id": entry.resource },
             "outcome": entry.outcome,
             "reason": null,
+            "own": entry.is_own,
             "before": entry.before,
             "after": entry.after,
         })
@@ -182,6 +188,16 @@ fn id_at(first: Uuid, index: usize) -> Uuid {
     Uuid::from_u128(first.as_u128() + index as u128)
 }
 
+/// Returns true if a state names one of these workspaces.
+fn names(state: &Value, closed: &BTreeSet<WorkspaceId>) -> bool {
+    match state {
+        Value::String(_) => uuid_of(state).is_some_and(|id| closed.contains(&WorkspaceId(id))),
+        Value::Array(items) => items.iter().any(|item| names(item, closed)),
+        Value::Object(fields) => fields.values().any(|field| names(field, closed)),
+        _ => false,
+    }
+}
+
 fn uuid_of(value: &Value) -> Option<Uuid> {
     value.as_str()?.parse().ok()
 }
@@ -226,7 +242,9 @@ impl Org {
             strip(&mut entry.before);
             strip(&mut entry.after);
         }
+        let places = entries.iter().map(|entry| self.place_of(entry)).collect();
         self.audit.push(Arc::new(AuditOperation {
+            places,
             ids,
             is_guess: false,
             at,
@@ -239,8 +257,62 @@ impl Org {
         }));
     }
 
+    /// Returns the workspace of the resource of an entry, if it is in one.
+    ///
+    /// Of a memory or a role it is known from its states, unless the entry is about a refusal.
+    fn place_of(&self, entry: &AuditFacts) -> Option<WorkspaceId> {
+        let is_refusal = entry.outcome == "forbidden" && entry.before.is_null();
+        let id = entry.resource;
+        match entry.kind {
+            ResourceKind::Workspace => Some(WorkspaceId(id)),
+            ResourceKind::Memory if is_refusal => {
+                let found = self.memories.get(&MemoryId(id));
+                found.map(|memory| memory.labels.workspace_id)
+            }
+            ResourceKind::Role if is_refusal => self.roles.get(&RoleId(id))?.workspace_id,
+            ResourceKind::Recall => self.place_of_recall(RecallId(id)),
+            ResourceKind::Subscription => {
+                let found = self.subscriptions.get(&SubscriptionId(id))?;
+                self.place_of_recall(found.recall_id)
+            }
+            ResourceKind::Chat => {
+                let found = self.chats.get(&ChatId(id));
+                found.map(|facts| facts.chat.workspace_id)
+            }
+            ResourceKind::Connector => {
+                let found = self.connectors.get(&ConnectorId(id));
+                found.map(|facts| facts.connector.workspace_id)
+            }
+            ResourceKind::Webhook => {
+                let found = self.webhooks.get(&WebhookId(id));
+                found.map(|webhook| webhook.workspace_id)
+            }
+            ResourceKind::InboundWebhook => {
+                let found = self.inbound_webhooks.get(&InboundWebhookId(id));
+                found.map(|facts| facts.record.workspace_id)
+            }
+            ResourceKind::Credential => {
+                let found = self.mcp_keys.get(&CredentialId(id));
+                found.map(|key| key.workspace_id)
+            }
+            _ => None,
+        }
+    }
+
+    fn place_of_recall(&self, recall: RecallId) -> Option<WorkspaceId> {
+        let found = self.recalls.get(&recall);
+        found.map(|recall| recall.workspace_id)
+    }
+
     /// Returns the entries that match a filter: the places of the operation and of the entry.
-    fn matching(&self, filter: &AuditFilter, now: Timestamp) -> Vec<(usize, usize)> {
+    ///
+    /// Those about `closed` workspaces do not exist.
+    fn matching(
+        &self,
+        filter: &AuditFilter,
+        closed: &BTreeSet<WorkspaceId>,
+        now: Timestamp,
+    ) -> Vec<(usize, usize)> {
         let mut found = Vec::new();
         for (place, operation) in self.audit.iter().enumerate() {
             let is_wanted = now < operation.at.plus(RETENTION)
@@ -256,7 +328,11 @@ impl Org {
                     && filter
                         .outcome
                         .is_none_or(|outcome| entry.outcome == outcome.as_str());
-                if is_wanted && is_about {
+                let about = operation.places[index];
+                let is_closed = about.is_some_and(|workspace| closed.contains(&workspace))
+                    || names(&entry.before, closed)
+                    || names(&entry.after, closed);
+                if is_wanted && is_about && !is_closed {
                     found.push((place, index));
                 }
             }
@@ -367,10 +443,10 @@ impl Org {
 }
 
 impl Model {
-    /// Returns a page of the audit log of an organisation, newest entry first.
+    /// Returns a page of the audit log as a caller sees it, newest entry first.
     pub(crate) fn audit_page(
         &mut self,
-        org: OrgId,
+        who: &Who,
         (list, filter): (String, &AuditFilter),
         page: &PageRequest,
         at: &Moment<'_>,
@@ -380,7 +456,9 @@ impl Model {
             .learned
             .and_then(|learned| learned.get::<Vec<Value>>("/data"));
         let shown = shown.unwrap_or_default();
-        let matching = self.org(org).matching(filter, at.now);
+        let org = who.org;
+        let closed = self.org(org).closed_to(who);
+        let matching = self.org(org).matching(filter, &closed, at.now);
         let learned = self.org_mut(org).learn_audit(&matching, &shown, after);
         let are_new = learned.into_iter().all(|id| self.made(Some(id)) == id);
         let org = self.org(org);
@@ -429,8 +507,10 @@ impl Model {
     }
 
     /// Returns the entry of the audit log with this identifier.
-    pub(crate) fn audit_entry(&self, org: OrgId, id: Uuid, now: Timestamp) -> Expected {
-        let all = self.org(org).matching(&AuditFilter::default(), now);
+    pub(crate) fn audit_entry(&self, who: &Who, id: Uuid, now: Timestamp) -> Expected {
+        let (org, filter) = (who.org, AuditFilter::default());
+        let closed = self.org(org).closed_to(who);
+        let all = self.org(org).matching(&filter, &closed, now);
         let mut all = all
             .into_iter()
             .map(|(place, index)| (&self.org(org).audit[place], index));
@@ -454,6 +534,7 @@ mod tests {
             created_at: at,
             erasing: BTreeMap::new(),
             removing: Vec::new(),
+            private: BTreeSet::new(),
         })
     }
 
@@ -495,7 +576,7 @@ mod tests {
         // The later operation has the lower identifiers.
         let given = [ids(4), ids(3)].map(Some);
         let shown = shown(&org, &given);
-        let matching = org.matching(&AuditFilter::default(), at);
+        let matching = org.matching(&AuditFilter::default(), &BTreeSet::new(), at);
         org.learn_audit(&matching, &shown, None);
         let learned: Vec<_> = org.audit.iter().map(|operation| operation.ids).collect();
         assert_eq!(learned, given);
@@ -508,7 +589,7 @@ mod tests {
         let mut org = ingests_with_equal_ends(at);
         let given = [4, 3].map(|at| Some(ids(at)));
         let shown = shown(&org, &given);
-        let matching = org.matching(&AuditFilter::default(), at);
+        let matching = org.matching(&AuditFilter::default(), &BTreeSet::new(), at);
         org.learn_audit(&matching, &[&shown[..2], &shown[3..]].concat(), None);
         let learned: Vec<_> = org.audit.iter().map(|operation| operation.ids).collect();
         assert_eq!(learned, given);
@@ -521,7 +602,7 @@ mod tests {
         let mut org = ingests_with_equal_ends(at);
         let given = [3, 4].map(|at| Some(ids(at)));
         let shown = shown(&org, &given);
-        let matching = org.matching(&AuditFilter::default(), at);
+        let matching = org.matching(&AuditFilter::default(), &BTreeSet::new(), at);
         let learned = |org: &Org| org.audit.iter().map(|of| of.ids).collect::<Vec<_>>();
 
         let new = org.learn_audit(&matching, &shown[3..], None);

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use super::{Announcement, McpKey, Org};
+use super::{Announcement, Org};
 use knowledge_core::model::{
     ChatSummary, Checklist, ChecklistStep, ChecklistTier, ConnectorHealth, ConnectorStatus,
-    DashboardSummary, MemberId, MemberKind, Timestamp, Workspace, WorkspaceId, WorkspaceSummary,
+    DashboardSummary, McpKeySummary, MemberId, MemberKind, Timestamp, Workspace, WorkspaceId,
+    WorkspaceSummary,
 };
 use knowledge_core::service::{Connector, ConnectorDetails, SyncOutcome, SyncReport};
 
@@ -200,10 +201,10 @@ impl Org {
         &self,
         member: MemberId,
         workspace: &Workspace,
+        mcp_keys: Vec<McpKeySummary>,
         now: Timestamp,
     ) -> DashboardSummary {
         let health = |facts: &ConnectorFacts| facts.health(&workspace.slug, now);
-        let keys = self.mcp_keys.values();
         DashboardSummary {
             workspace: WorkspaceSummary {
                 id: workspace.id,
@@ -216,10 +217,7 @@ impl Org {
             first_value_checklist: self.checklist(workspace, now),
             // Identifiers are in the order of their creation.
             connector_health: self.connectors_of(workspace.id).map(health).collect(),
-            mcp_keys: keys
-                .filter(|key| key.workspace_id == workspace.id && key.is_live(now))
-                .map(McpKey::summary)
-                .collect(),
+            mcp_keys,
             recent_chats: self.recent_chats(member, workspace.id, now),
         }
     }

@@ -4,13 +4,15 @@ use serde_json::json;
 
 use super::audit::Audited;
 use super::{
-    Asked, AuditFacts, ErrorResponse, Model, Moment, Org, Owner, RequestErrors, Response, Who,
+    Asked, AuditFacts, ErrorResponse, McpKey, Model, Moment, Org, Owner, RequestErrors, Response,
+    Who,
 };
 use knowledge_core::ProblemCode;
 use knowledge_core::access::{Action, CredentialKind};
 use knowledge_core::model::{
-    CitationSubscription, Confirmation, ConfirmationState, InboundWebhook, InboundWebhookId,
-    SubscriptionId, Timestamp, Webhook, WebhookId, WebhookUrl, WorkspaceId,
+    CitationSubscription, Confirmation, ConfirmationState, EndpointId, InboundWebhook,
+    InboundWebhookId, McpKeySummary, OrgId, ResourceState, SubscriptionId, Timestamp, Webhook,
+    WebhookId, WebhookUrl, WorkspaceId,
 };
 use knowledge_core::service::AuditAction;
 
@@ -78,16 +80,81 @@ impl Org {
     }
 }
 
-impl Org {
-    /// Returns a subscription as a caller sees it.
+/// Returns the state of an endpoint that has not ended.
+fn endpoint_state(is_active: bool, is_confirmed: bool) -> ResourceState {
+    match (is_active, is_confirmed) {
+        (false, _) => ResourceState::Disabled,
+        (true, false) => ResourceState::Unconfirmed,
+        (true, true) => ResourceState::Active,
+    }
+}
+
+impl Model {
+    /// Returns a webhook with its status.
+    pub(crate) fn shown_webhook(&self, webhook: &Webhook, now: Timestamp) -> Webhook {
+        let org = webhook.org_id;
+        let owner = self.org(org).owners[&EndpointId::from(webhook.id)];
+        let needed = (webhook.workspace_id, Some(Action::WebhookManage));
+        let state = endpoint_state(webhook.is_active, webhook.is_confirmed);
+        let status = self.status_of(org, owner, needed, state, now);
+        let is_active = webhook.is_active && status.ended_reason.is_none();
+        Webhook {
+            is_active,
+            confirmation: Some(confirmation(is_active)),
+            status: Some(status),
+            ..webhook.clone()
+        }
+    }
+
+    /// Returns an inbound webhook with its status.
+    pub(crate) fn shown_inbound(&self, facts: &InboundFacts, now: Timestamp) -> InboundWebhook {
+        let webhook = &facts.record;
+        let needed = (webhook.workspace_id, Some(Action::MemoryCreate));
+        let state = ResourceState::Active;
+        let status = self.status_of(webhook.org_id, facts.owner, needed, state, now);
+        InboundWebhook {
+            status: Some(status),
+            ..webhook.clone()
+        }
+    }
+
+    /// Returns an MCP key with its status.
+    pub(crate) fn shown_mcp_key(&self, org: OrgId, key: &McpKey, now: Timestamp) -> McpKeySummary {
+        let place = (key.workspace_id, None);
+        key.summary(self.status_of(org, key.owner(), place, ResourceState::Active, now))
+    }
+
+    /// Returns the MCP keys of a workspace that have not expired, in order of their creation.
+    pub(crate) fn shown_mcp_keys(
+        &self,
+        org: OrgId,
+        workspace: WorkspaceId,
+        now: Timestamp,
+    ) -> Vec<McpKeySummary> {
+        let keys = self.org(org).mcp_keys.values();
+        keys.filter(|key| key.workspace_id == workspace && key.is_live(now))
+            .map(|key| self.shown_mcp_key(org, key, now))
+            .collect()
+    }
+
+    /// Returns a subscription as a caller sees it, with its status.
     pub(crate) fn shown_subscription(
         &self,
         who: &Who,
         found: &CitationSubscription,
+        now: Timestamp,
     ) -> CitationSubscription {
         let mut found = found.clone();
+        let org = self.org(who.org);
+        let owner = org.owners[&EndpointId::from(found.id)];
+        let needed = Some(Action::CitationSubscriptionManage);
+        let needed = (found.workspace_id, needed);
+        let state = endpoint_state(true, found.is_confirmed);
+        let status = self.status_of(who.org, owner, needed, state, now);
+        found.status = Some(status);
+        found.confirmation = Some(confirmation(status.ended_reason.is_none()));
         let manages = || {
-            self.rules(who)
+            org.rules(who)
                 .holds(Action::WebhookManage, found.workspace_id)
         };
         if found.subscriber_user_id != who.member && !manages() {
@@ -95,16 +162,7 @@ impl Org {
             let origin = format!("{}//{}", parts[0], parts[2]);
             found.webhook_url = origin.parse().expect("the origin of a URL is a URL");
         }
-        found.confirmation = Some(confirmation(true));
         found
-    }
-}
-
-/// Returns a webhook as callers see it.
-pub(crate) fn shown_webhook(found: &Webhook) -> Webhook {
-    Webhook {
-        confirmation: Some(confirmation(found.is_active)),
-        ..found.clone()
     }
 }
 

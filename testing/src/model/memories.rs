@@ -12,9 +12,9 @@ use crate::authorization::{Use, Verdict};
 use knowledge_core::ProblemCode;
 use knowledge_core::api::Operation;
 use knowledge_core::model::{
-    BulkItemErrorCode, EventType, Memory as WireMemory, MemoryChange, MemoryContent, MemoryDetails,
-    MemoryId, MemoryLabels, MemorySummary, Quota, Recall, RecallId, ReviewStatus, SensitivityLabel,
-    SourceId, Timestamp, WorkspaceId,
+    BulkItemErrorCode, EventType, MemberId, Memory as WireMemory, MemoryChange, MemoryContent,
+    MemoryDetails, MemoryId, MemoryLabels, MemorySummary, Quota, Recall, RecallId, ReviewStatus,
+    SensitivityLabel, SourceId, Timestamp, WorkspaceId,
 };
 use knowledge_core::service::{
     AuditAction, IngestOutcome, IngestResult, IngestedMemory, NewMemory,
@@ -88,6 +88,16 @@ impl Org {
         labels.review == ReviewStatus::Approved && self.rules(who).exists(id, labels)
     }
 
+    /// Returns a recall with those memories that it shows a caller.
+    pub(crate) fn shown_recall(&self, who: &Who, recall: &Recall) -> Recall {
+        let mut shown = recall.clone();
+        shown.memory_ids.retain(|id| {
+            let cited = self.memories.get(id);
+            cited.is_some_and(|cited| self.shows_citation(who, *id, &cited.labels))
+        });
+        shown
+    }
+
     /// Returns a recall that exists for a caller.
     pub(crate) fn recall(&self, who: &Who, id: RecallId) -> Result<&Recall, ErrorResponse> {
         let found = self.recalls.get(&id);
@@ -113,6 +123,16 @@ impl Org {
         let rules = self.rules(who);
         let is_readable = |id, labels| rules.sight(id, labels) == Verdict::Everything;
         is_own || cited.all(|id| labels(*id).is_none_or(|labels| is_readable(*id, labels)))
+    }
+
+    /// Returns true if a change decides the review of what the caller wrote itself.
+    pub(crate) fn reviews_own(&self, who: &Who, id: MemoryId, change: &MemoryChange) -> bool {
+        let wrote = |memory: &Memory| {
+            [memory.content.created_by, memory.content.updated_by].contains(&who.member)
+        };
+        let status = change.review_status;
+        self.memories.get(&id).is_some_and(wrote)
+            && status.is_some_and(|status| status != ReviewStatus::Pending)
     }
 
     /// Changes a memory and returns true if anything is different.
@@ -146,19 +166,25 @@ impl Org {
 
 impl Org {
     /// Records a change to one memory with its event.
+    ///
+    /// `is_own` is true if the caller decided the review of what it had written itself.
     pub(crate) fn leave(
         &mut self,
         who: &Who,
         (action, event): (AuditAction, EventType),
         id: MemoryId,
         (before, after): (Option<&MemoryLabels>, Option<&MemoryLabels>),
+        is_own: bool,
         at: Timestamp,
     ) {
         let workspace = after.or(before).map(|labels| labels.workspace_id);
         let workspace = workspace.expect("the memory has labels");
         let changes = [(id, (before.cloned(), after.cloned()))];
         self.announce_memories(event, workspace, changes.into());
-        let entry = AuditFacts::ok(id, labels_state(before), labels_state(after));
+        let entry = AuditFacts {
+            is_own,
+            ..AuditFacts::ok(id, labels_state(before), labels_state(after))
+        };
         self.audit(who, action, entry, at);
     }
 }
@@ -220,7 +246,8 @@ impl Org {
 
 impl Memory {
     /// Replaces the text by that of an ingested memory, which is to be reviewed again.
-    fn rewrite(&mut self, new: &NewMemory, now: Timestamp) {
+    fn rewrite(&mut self, new: &NewMemory, by: MemberId, now: Timestamp) {
+        self.content.updated_by = by;
         self.content.title.clone_from(&new.title);
         self.content.content.clone_from(&new.content);
         self.content.updated_at = now;
@@ -341,11 +368,13 @@ impl Model {
                     let stored = stored.expect("a name belongs to a memory");
                     let before = stored.labels.clone();
                     if known.is_changed {
-                        stored.rewrite(memory, now);
+                        stored.rewrite(memory, who.member, now);
                     }
                     let after = stored.labels.clone();
                     let [old, new] = [&before, &after].map(|labels| labels_state(Some(labels)));
                     audit.push(AuditFacts::ok(known.id, old, new));
+                    let org = self.org_mut(who.org);
+                    org.note_activity((Some(&before), &after), known.is_changed, now);
                     changes.insert(known.id, (Some(before), Some(after)));
                     (known.id, IngestOutcome::Updated)
                 }
@@ -388,9 +417,11 @@ impl Model {
             source_key: memory.source_key.clone(),
             created_by: who.member,
             created_at: now,
+            updated_by: who.member,
             updated_at: now,
         };
         let added = Memory { labels, content };
+        org.note_activity((None, &added.labels), false, now);
         org.memories.insert(id, added.clone());
         if let Some(name) = &memory.source_key {
             let name = (workspace, source, name.clone());

@@ -11,11 +11,13 @@
 //! rules demand something else, a comment says so.
 
 mod access;
+mod activity;
 mod audit;
 mod compare;
 mod dashboard;
 mod deliveries;
 mod endpoints;
+mod labels;
 mod memories;
 mod pages;
 mod quotas;
@@ -38,7 +40,7 @@ pub(crate) use self::access::{Asked, Owner, Token, Who, change_of, done, possibl
 pub(crate) use self::audit::{AuditFacts, AuditOperation};
 pub(crate) use self::dashboard::ConnectorFacts;
 pub(crate) use self::deliveries::{PendingPing, id_of, resource_of};
-pub(crate) use self::endpoints::{InboundFacts, SECRET_OVERLAP, limit_reached, shown_webhook};
+pub(crate) use self::endpoints::{InboundFacts, SECRET_OVERLAP, limit_reached};
 pub(crate) use self::memories::{Batch, labels_state, wire_memory};
 use self::refusals::Refusals;
 pub(crate) use self::removal::Removing;
@@ -50,12 +52,12 @@ pub(crate) use self::roles::{OWNER, updated_role};
 use knowledge_core::access::{CredentialKind, CredentialRecord, RoleRef};
 use knowledge_core::limits::Limits;
 use knowledge_core::model::{
-    AudienceLabel, BulkResult, BulkUpdate, ChatId, ChatMessageId, CitationSubscription,
-    ConnectorId, ConnectorStatus, CredentialId, CustomRole, EndpointId, Erasure, ErasureId,
-    EventId, EventType, InboundWebhookId, McpClient, McpKeySummary, Member, MemberId,
-    MemoryContent, MemoryId, MemoryLabels, NewErasure, OrgId, Organization, Recall, RecallId,
-    RoleId, Source, SourceId, SubscriptionId, Timestamp, Webhook, WebhookId, Workspace,
-    WorkspaceId,
+    ActivityDay, AudienceLabel, BulkResult, BulkUpdate, ChatId, ChatMessageId,
+    CitationSubscription, ConnectorId, ConnectorStatus, CredentialId, CustomRole, EndpointId,
+    Erasure, ErasureId, EventId, EventType, InboundWebhookId, McpClient, McpKeySummary, Member,
+    MemberId, MemoryContent, MemoryId, MemoryLabels, NewErasure, OrgId, Organization, Recall,
+    RecallId, ResourceStatus, RoleId, Source, SourceId, SubscriptionId, Timestamp, Webhook,
+    WebhookId, Workspace, WorkspaceId,
 };
 use knowledge_core::service::{ApiToken, AuditAction, Chat, ChatMessage, IfMatch, Issued};
 
@@ -95,6 +97,8 @@ pub(crate) struct Org {
     /// Roles that replace the member's own in a workspace.
     pub(crate) overrides: BTreeMap<(MemberId, WorkspaceId), RoleRef>,
     pub(crate) workspaces: BTreeMap<WorkspaceId, Workspace>,
+    /// Private workspaces, also removed ones until maintenance.
+    pub(crate) private: BTreeSet<WorkspaceId>,
     /// Remains of removed workspaces, which maintenance deletes; none of them is shown.
     pub(crate) removing: Removing,
     pub(crate) roles: BTreeMap<RoleId, CustomRole>,
@@ -107,12 +111,15 @@ pub(crate) struct Org {
     /// Names that were erased, which an ingest leaves out.
     pub(crate) erased_names: BTreeSet<(WorkspaceId, SourceId, String)>,
     pub(crate) last_ingest: BTreeMap<WorkspaceId, Timestamp>,
+    /// Activity by workspace and number of the day, without deletions.
+    pub(crate) activity: BTreeMap<(WorkspaceId, i64), ActivityDay>,
     /// Replays by member and idempotency key.
     pub(crate) replays: BTreeMap<(MemberId, String), Replay>,
     /// Replays of erasures, with the end of their retention.
     pub(crate) erasure_replays: BTreeMap<(MemberId, String), (NewErasure, ErasureId, Timestamp)>,
     pub(crate) erasures: BTreeMap<ErasureId, Erasure>,
-    pub(crate) former_members: BTreeSet<MemberId>,
+    /// Time of the removal of each former member.
+    pub(crate) former_members: BTreeMap<MemberId, Timestamp>,
     /// Refused changes of each member that have entries in the audit log.
     pub(crate) refusals: BTreeMap<MemberId, Refusals>,
     /// Audited operations, in order of their commits.
@@ -168,6 +175,10 @@ pub(crate) struct McpKey {
     pub(crate) created_by: MemberId,
     pub(crate) created_at: Timestamp,
     pub(crate) acts_as: MemberId,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) created_with: Option<CredentialId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) bound_until: Option<Timestamp>,
     pub(crate) rotation_seconds: u64,
     pub(crate) rotates_at: Timestamp,
     pub(crate) expires_at: Timestamp,
@@ -182,7 +193,15 @@ impl McpKey {
         now < self.expires_at
     }
 
-    pub(crate) fn summary(&self) -> McpKeySummary {
+    pub(crate) fn owner(&self) -> Owner {
+        Owner {
+            member: self.acts_as,
+            credential: self.created_with,
+            is_bound: self.bound_until.is_some(),
+        }
+    }
+
+    fn summary(&self, status: ResourceStatus) -> McpKeySummary {
         McpKeySummary {
             id: self.id,
             workspace_id: self.workspace_id,
@@ -191,6 +210,9 @@ impl McpKey {
             audience: self.audience.clone(),
             last_used_at: self.last_used_at,
             rotates_at: Some(self.rotates_at),
+            state: status.state,
+            ended_reason: status.ended_reason,
+            ended_at: status.ended_at,
         }
     }
 }
@@ -245,6 +267,7 @@ impl Org {
             former_handles: BTreeSet::new(),
             overrides: BTreeMap::new(),
             workspaces: BTreeMap::new(),
+            private: BTreeSet::new(),
             removing: Removing::default(),
             roles: BTreeMap::new(),
             sources: BTreeMap::new(),
@@ -253,10 +276,11 @@ impl Org {
             names: BTreeMap::new(),
             erased_names: BTreeSet::new(),
             last_ingest: BTreeMap::new(),
+            activity: BTreeMap::new(),
             replays: BTreeMap::new(),
             erasure_replays: BTreeMap::new(),
             erasures: BTreeMap::new(),
-            former_members: BTreeSet::new(),
+            former_members: BTreeMap::new(),
             refusals: BTreeMap::new(),
             audit: Vec::new(),
             connectors: BTreeMap::new(),
@@ -291,7 +315,9 @@ impl Org {
             created_by,
             created_at: record.created_at,
             expires_at: record.expires_at,
+            created_with: record.created_with,
             last_used_at: None,
+            status: None,
         };
         self.api_tokens.insert(token.id, token.clone());
         token
@@ -371,7 +397,7 @@ impl Model {
     /// If the model does not have the organisation.
     pub fn add_workspace(&mut self, org: OrgId, workspace: &Workspace) {
         let org = self.org_mut(org);
-        org.workspaces.insert(workspace.id, workspace.clone());
+        org.put_workspace(workspace.clone());
         let (action, at) = (AuditAction::WorkspaceCreate, workspace.created_at);
         let entry = AuditFacts::ok(workspace.id, (), workspace);
         org.audit_by_operator(action, entry, at);
@@ -406,8 +432,12 @@ impl Model {
 
     /// Adds or replaces a token. Without a secret, the response that had it was lost.
     pub(crate) fn add_token(&mut self, record: CredentialRecord, secret: Option<String>) {
-        self.tokens_mut()
-            .insert(record.id, Token { record, secret });
+        let token = Token {
+            record,
+            secret,
+            ended_at: None,
+        };
+        self.tokens_mut().insert(token.record.id, token);
     }
 
     pub(crate) fn tokens_mut(&mut self) -> &mut BTreeMap<CredentialId, Token> {

@@ -54,6 +54,7 @@ impl Org {
         self.names.retain(|(workspace, ..), _| *workspace != id);
         self.erased_names.retain(|(workspace, ..)| *workspace != id);
         self.last_ingest.remove(&id);
+        self.activity.retain(|(workspace, _), _| *workspace != id);
         self.connectors
             .retain(|_, facts| facts.connector.workspace_id != id);
         let keys = self.mcp_keys.iter();
@@ -99,6 +100,7 @@ impl Org {
             workspace.is_some_and(|workspace| removed.contains(&workspace))
         };
         self.roles.retain(|_, role| !is_gone(role.workspace_id));
+        self.private.retain(|id| !removed.contains(id));
     }
 }
 

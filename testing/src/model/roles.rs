@@ -45,9 +45,11 @@ impl Org {
 
     /// Returns true if a caller lacks some of the actions in a workspace.
     ///
-    /// An owner is not bound by its own roles there, because it may change them.
+    /// An owner is not bound by its own roles there, because it may change them. A workspace that
+    /// does not exist for the caller decides nothing.
     fn exceeds_in(&self, who: &Who, workspace: WorkspaceId, actions: &Actions) -> bool {
-        if self.is_owner(who) || !self.workspaces.contains_key(&workspace) {
+        let is_there = self.workspaces.contains_key(&workspace);
+        if self.is_owner(who) || !is_there || !self.knows(who, Some(workspace)) {
             return !actions.is_subset(&self.rules(who).actions());
         }
         !actions.is_subset(&self.rules(who).actions_in(workspace))
@@ -79,10 +81,27 @@ impl Org {
         let own = self.possible_actions(role);
         !own.is_subset(&self.rules(who).actions())
             || self.workspaces.keys().any(|workspace| {
+                if !self.knows(who, Some(*workspace)) {
+                    return false;
+                }
                 let there = self.overrides.get(&(member, *workspace));
                 let actions = there.map(|role| self.possible_actions(*role));
                 self.exceeds_in(who, *workspace, actions.as_ref().unwrap_or(&own))
             })
+    }
+
+    /// Returns true if a caller may not have a credential of a member: it does not cover it, or a
+    /// private workspace in which the member has a role does not exist for the caller.
+    pub(crate) fn exceeds_credential(&self, who: &Who, member: &Member) -> bool {
+        let mut places = self.overrides.keys();
+        let is_unknown = places.any(|(holder, place)| {
+            let is_there = *holder == member.id && self.workspaces.contains_key(place);
+            is_there && !self.knows(who, Some(*place))
+        });
+        is_unknown
+            || (member.role == OWNER && !self.is_owner(who))
+            || self.exceeds_member(who, member.id, member.role)
+            || self.exceeds_teams(who, &[], &member.teams)
     }
 
     fn possible_actions(&self, role: RoleRef) -> Actions {
@@ -131,9 +150,10 @@ impl Org {
         self.members[&who.member].role == OWNER
     }
 
-    /// Returns the problem of a role that a member is to hold, if it has one.
+    /// Returns the problem of a role that a caller wants a member to hold, if it has one.
     pub(crate) fn problem_of_role(
         &self,
+        who: &Who,
         role: RoleRef,
         workspace: Option<WorkspaceId>,
     ) -> Option<ProblemCode> {
@@ -142,6 +162,7 @@ impl Org {
         };
         match self.roles.get(&id) {
             None => Some(ProblemCode::NotFound),
+            Some(role) if !self.knows(who, role.workspace_id) => Some(ProblemCode::NotFound),
             Some(role) if !role.is_active => Some(ProblemCode::InvalidValue),
             Some(role) if role.workspace_id.is_some() && role.workspace_id != workspace => {
                 Some(ProblemCode::InvalidValue)
@@ -168,7 +189,7 @@ impl Org {
         if is_protected && !self.is_owner(who) {
             return vec![ErrorResponse::Forbidden];
         }
-        if let Some(code) = new.and_then(|new| self.problem_of_role(new, workspace))
+        if let Some(code) = new.and_then(|new| self.problem_of_role(who, new, workspace))
             && new != Some(OWNER)
         {
             return vec![invalid(code)];

@@ -13,9 +13,10 @@ use knowledge_core::model::MemoryId;
 /// Identifier of no record.
 const UNKNOWN: &str = "00000000-0000-0000-0000-0000ffff0000";
 /// Operations that name memories, or change what exists, which most of the calls are of.
-const ON_MEMORIES: [Operation; 14] = [
+const ON_MEMORIES: [Operation; 15] = [
     Operation::GetMemory,
     Operation::ListMemories,
+    Operation::ListLabels,
     Operation::BulkUpdateMemories,
     Operation::IngestMemories,
     Operation::CheckMemoryAccess,
@@ -184,8 +185,12 @@ impl World {
         limit
             .into_iter()
             .for_each(|limit| call.add_query("limit", limit));
+        if operation == Operation::ListRecalls && choices.once_in(3) {
+            call.add_query("memoryId", &self.memory(choices));
+        }
         if operation == Operation::ListMemories && choices.once_in(3) {
-            match choices.below(3) {
+            match choices.below(4) {
+                3 => call.add_query("sourceId", &self.id(choices, "sources")),
                 0 => call.add_query("reviewStatus", &REVIEWS[choices.below(3)]),
                 1 => call.add_query("sensitivityLabel", &SENSITIVITIES[choices.below(4)]),
                 _ => call.add_query("audienceTag", &AUDIENCES[choices.below(8)]),
@@ -243,12 +248,21 @@ impl World {
     fn body_on_memories(&self, choices: &mut Choices<'_>, operation: Operation) -> Value {
         match operation {
             Operation::CheckMemoryAccess => json!({
-                "memoryIds": self.some_memories(choices), "includeContent": true,
+                "memoryIds": self.some_memories(choices),
+                "sourceKeys": [{
+                    "workspaceId": self.id(choices, "workspaces"),
+                    "sourceId": self.id(choices, "sources"),
+                    "sourceKey": KEYS[choices.below(3)],
+                }],
+                "includeContent": true,
             }),
             Operation::BulkUpdateMemories => {
                 let ids = self.some_memories(choices);
                 let mut body = self.new_labels(choices);
                 body["memoryIds"] = ids;
+                if choices.once_in(4) {
+                    body["dryRun"] = json!(true);
+                }
                 body
             }
             Operation::UpdateMemory => {
@@ -301,6 +315,10 @@ impl World {
     fn body(&self, choices: &mut Choices<'_>, operation: Operation) -> Value {
         let name = self.name("name");
         match operation {
+            Operation::SetWorkspaceAccess => {
+                let access = ["private", "open"][choices.below(2)];
+                json!({ "access": access })
+            }
             Operation::CreateSource => json!({ "name": name, "kind": "drive" }),
             Operation::CreateConnector => json!({
                 "kind": "wiki", "account_label": "acme", "scope": "personal",

@@ -125,7 +125,24 @@ impl World {
     }
 
     async fn relabel(&self, memory: MemoryId, labels: &Labels) -> Result<(), Error> {
-        let update = MemoryUpdate::builder().change(change(labels)).build();
+        let stored = self.labels(memory).await?;
+        let covers_owner = |stored: &Labels| {
+            stored.audience == "user:olga"
+                || !stored.audience.starts_with("team:") && !stored.audience.starts_with("user:")
+        };
+        if labels.review != "pending" && stored.is_some_and(|stored| !covers_owner(&stored)) {
+            // Only its audience reviews a memory, so the owner becomes that first. It hides what
+            // was hidden before.
+            let for_owner = MemoryChange::builder();
+            let for_owner = for_owner.audience_tag("user:olga".parse().expect("a label"));
+            self.update_labels(memory, for_owner.build()).await?;
+        }
+        self.update_labels(memory, change(labels)).await
+    }
+
+    /// Changes the labels of a memory by the owner.
+    async fn update_labels(&self, memory: MemoryId, change: MemoryChange) -> Result<(), Error> {
+        let update = MemoryUpdate::builder().change(change).build();
         let (service, owner) = (&self.seed.service, &self.seed.owner);
         let updated = service.memories().update(owner, memory, &update, None);
         updated.await.map(drop)

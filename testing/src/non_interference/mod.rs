@@ -30,6 +30,7 @@ mod gate;
 mod hidden;
 mod kinds;
 mod planted;
+mod private;
 mod removals;
 #[cfg(test)]
 mod tests;
@@ -64,17 +65,18 @@ pub struct Exception {
 
 /// Declared exceptions from non-interference.
 ///
-/// Five more do not concern responses of single operations. The generator keeps them equal in both
-/// worlds: that holders of `erasure:manage` delete chats and recalls of others; that a name, a slug
-/// or a source key is taken, or that a source key was erased; quotas and conflicts; that a recall
-/// is judged without those of its memories that were deleted; and that the author of a memory under
-/// review is not told of its last changes if it is deleted before they are fanned out, because the
-/// author is stored with the content.
+/// Six more do not concern responses of single operations. The generator keeps them equal in both
+/// worlds: that there is a private workspace, which the refusal of an erasure of a source or a
+/// member tells; that holders of `erasure:manage` delete chats and recalls of others; that a name,
+/// a slug or a source key is taken, or that a source key was erased; quotas and conflicts; that a
+/// recall is judged without those of its memories that were deleted; and that the author of a
+/// memory under review is not told of its last changes if it is deleted before they are fanned out,
+/// because the author is stored with the content.
 ///
 /// One is not excepted but open: whoever added a memory and no longer may read it can send it again
 /// by its source key, and sees by its labels whether the text was the stored one. The texts of such
 /// memories are equal in both worlds.
-pub const EXCEPTIONS: [Exception; 6] = [
+pub const EXCEPTIONS: [Exception; 7] = [
     Exception {
         operation: Operation::ListAuditEntries,
         parts: &[],
@@ -94,6 +96,11 @@ pub const EXCEPTIONS: [Exception; 6] = [
             "/workspace/last_ingest_at",
         ],
         reason: "facts of the workspace for whoever holds dashboard:read, and their entity tag",
+    },
+    Exception {
+        operation: Operation::GetActivity,
+        parts: &["/days"],
+        reason: "facts of the workspace for whoever holds dashboard:read",
     },
     Exception {
         operation: Operation::CreateErasure,

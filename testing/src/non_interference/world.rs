@@ -147,6 +147,10 @@ impl World {
         for source in sources {
             world.note("sources", source.to_string());
         }
+        // Where a source or a member is erased, none may be closed to whoever does that.
+        if !has_removals {
+            world.add_private(other).await?;
+        }
         Ok(world)
     }
 
@@ -271,6 +275,7 @@ impl World {
             sensitivity: text("sensitivityLabel"),
             review: text("reviewStatus"),
             author: if is_own { super::kinds::PAT } else { "olga" }.to_owned(),
+            editor: String::new(),
         }))
     }
 

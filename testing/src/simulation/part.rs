@@ -6,16 +6,17 @@ use serde_json::json;
 
 use crate::call::{ApiCall, IDEMPOTENCY_KEY};
 use knowledge_core::model::{
-    AccessCheck, AuditLogId, BulkUpdate, ChatId, ConnectorId, CredentialId, CustomRoleUpdate,
-    DeliveryId, DeliveryStatus, ErasureId, InboundWebhookId, InboundWebhookUpdate, MemberId,
-    MemoryFilter, MemoryId, MemoryUpdate, NewCitationSubscription, NewCustomRole, NewErasure,
-    NewInboundWebhook, NewWebhook, OrgId, RecallId, RoleId, SourceId, SubscriptionId, WebhookId,
-    WebhookUpdate, WorkspaceId,
+    AccessCheck, AuditLogId, BulkUpdate, ChatId, CitationFilter, ConnectorId, CredentialId,
+    CustomRoleUpdate, DeliveryId, DeliveryStatus, ErasureId, InboundWebhookId,
+    InboundWebhookUpdate, MemberId, MemoryFilter, MemoryId, MemoryUpdate, NewCitationSubscription,
+    NewCustomRole, NewErasure, NewInboundWebhook, NewWebhook, OrgId, RecallId, RoleId, SourceId,
+    SubscriptionId, WebhookId, WebhookUpdate, WorkspaceId,
 };
 use knowledge_core::service::{
-    AuditFilter, ConnectorUpdate, CreateMemory, DeleteRole, Endpoint, IdempotencyKey, IfMatch,
-    InboundBatch, IngestBatch, MemberUpdate, NewApiToken, NewChat, NewConnector, NewMcpKey,
-    NewMember, NewRecall, NewRetention, NewSource, PageRequest, SyncOutcome, SyncReport,
+    ActivityDays, AuditFilter, ConnectorUpdate, CreateMemory, DeleteRole, Endpoint, IdempotencyKey,
+    IfMatch, InboundBatch, IngestBatch, MemberUpdate, NewApiToken, NewChat, NewConnector,
+    NewMcpKey, NewMember, NewRecall, NewRetention, NewSource, NewWorkspaceAccess, PageRequest,
+    SyncOutcome, SyncReport,
 };
 
 /// Part of a request.
@@ -94,7 +95,7 @@ bodies! {
     AccessCheck, BulkUpdate, ConnectorUpdate, CreateMemory, CustomRoleUpdate, DeleteRole,
     InboundBatch, InboundWebhookUpdate, IngestBatch, MemberUpdate, MemoryUpdate, NewApiToken, NewChat,
     NewCitationSubscription, NewConnector, NewCustomRole, NewErasure, NewInboundWebhook, NewMcpKey,
-    NewMember, NewRecall, NewRetention, NewSource, NewWebhook, WebhookUpdate,
+    NewMember, NewRecall, NewRetention, NewSource, NewWebhook, NewWorkspaceAccess, WebhookUpdate,
 }
 
 references! {
@@ -102,6 +103,10 @@ references! {
     String as str: |slug, call| call.add_parameter(slug), false;
     AuditFilter as AuditFilter: |filter, call| call.add_filter(filter);
     MemoryFilter as MemoryFilter: |filter, call| call.add_filter(filter);
+    CitationFilter as CitationFilter: |filter, call| call.add_filter(filter);
+    ActivityDays as ActivityDays: |days, call| {
+        days.days.iter().for_each(|days| call.add_query("days", days));
+    };
     IdempotencyKey as IdempotencyKey: |key, call| call.add_header(IDEMPOTENCY_KEY, key.as_str());
     PageRequest as PageRequest: |page, call| {
         page.limit.iter().for_each(|limit| call.add_query("limit", limit));
@@ -160,6 +165,21 @@ options! {
     DeliveryStatus: |status, call| call.add_query("status", status);
     // Rotation period of an MCP key.
     Duration: |rotation, call| call.set_body(&json!({ "rotationSeconds": rotation.as_secs() }));
+}
+
+/// Treatment of what a credential created.
+impl Part for bool {
+    type Arg<'a> = Self;
+
+    fn arg(&self) -> Self {
+        *self
+    }
+
+    fn add_to(&self, call: &mut ApiCall) {
+        if *self {
+            call.add_query("with_created", self);
+        }
+    }
 }
 
 impl Part for Endpoint {

@@ -91,7 +91,7 @@ pub(super) struct Args {
         long,
         value_name = "N",
         default_value_t = 1_000,
-        value_parser = clap::value_parser!(u64).range(1..=1_300)
+        value_parser = clap::value_parser!(u64).range(1..=1_100)
     )]
     batch: u64,
 
@@ -154,6 +154,7 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
         None => {
             let found = find_matches(&api, &task, &workspace.slug).await?;
             show(&found, &task, &workspace.slug, args.dry_run);
+            warn_of_audience(&api, &task, &found.ids).await;
             if args.dry_run || found.ids.is_empty() {
                 return summarise(&args, found.ids.len() as u64, (0, &[]));
             }
@@ -322,6 +323,26 @@ fn show(found: &Matches, task: &Task, workspace: &str, is_dry: bool) {
     let further = count - found.sample.len() as u64;
     if further > 0 {
         eprintln!("  and {} more", grouped(further));
+    }
+}
+
+/// Warns if the new audience covers nobody. A token that may not ask gets no warning.
+async fn warn_of_audience(api: &Api, task: &Task, ids: &[MemoryId]) {
+    let mut body = serde_json::to_value(&task.change).unwrap_or(Value::Null);
+    if ids.is_empty() || body.get("audienceTag").is_none_or(Value::is_null) {
+        return;
+    }
+    body["memoryIds"] = json!(ids[..1]);
+    body["dryRun"] = json!(true);
+    let key = Env::system().uuid().to_string();
+    let asked: Result<BulkResult, CallError> = api
+        .call(Method::PATCH, "/v1/memories/bulk", Some((&body, &key)))
+        .await;
+    for label in asked
+        .iter()
+        .flat_map(|result| &result.labels_without_members)
+    {
+        eprintln!("warning: no member has {label} now: nobody could read these memories");
     }
 }
 

@@ -70,12 +70,12 @@ colour = 2026-11-21
     knowledge.toml:10:1: unknown setting storage.bulk_memories_max; did you mean limits.bulk_memories_max?
     knowledge.toml:11:18: storage.verify_entries must be true or false, not the text "yes"
     knowledge.toml:12:12: storage.data_dir must be a path, not the list of the text "a", the text "b"
-    knowledge.toml:14:21: limits.bulk_memories_max must be a number of memories from 1 to 1300, not the number 5000
+    knowledge.toml:14:21: limits.bulk_memories_max must be a number of memories from 1 to 1100, not the number 5000
     knowledge.toml:15:21: limits.content_bytes_max must be a size from 1 to 32KiB, in bytes or with a unit (KiB, MiB, GiB), not the number -1
     knowledge.toml:16:32: limits.connectors_per_workspace_max must be a number of connectors from 0 to 2147483647, not the text "7"
     knowledge.toml:18:10: log.format must be auto, text or json, not the text "xml"
     knowledge.toml:19:1: unknown setting log.colour
-    KNOWLEDGE_LIMITS__BULK_MEMORIES_MAX: limits.bulk_memories_max must be a number of memories from 1 to 1300, not "0"
+    KNOWLEDGE_LIMITS__BULK_MEMORIES_MAX: limits.bulk_memories_max must be a number of memories from 1 to 1100, not "0"
     KNOWLEDGE_LOG_LEVEL: unknown variable; did you mean KNOWLEDGE_LOG__LEVEL?
     KNOWLEDGE_SERVER__PORT: unknown variable
     --max-connections: server.connections_max must be a number of connections from 1 to 2147483647, not "many"

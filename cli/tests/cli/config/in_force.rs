@@ -264,7 +264,7 @@ fn invalid_configuration_prevents_the_start() {
         assert_eq!(
             problems(&scratch, &stderr),
             [
-                "knowledge.toml:4:21: limits.bulk_memories_max must be a number of memories from 1 to 1300, not the \
+                "knowledge.toml:4:21: limits.bulk_memories_max must be a number of memories from 1 to 1100, not the \
                  number 0"
             ],
             "{args:?}"

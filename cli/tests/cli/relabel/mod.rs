@@ -35,6 +35,20 @@ fn relabel_dry_run_counts_and_changes_nothing() {
 }
 
 #[test]
+fn relabel_warns_of_audience_without_members() {
+    let stage = Stage::with_memories(3);
+    let warning = "warning: no member has team:nosuch now: nobody could read these memories";
+    let run = stage.relabel(&stage.url, &["--set=audience=team:nosuch", "--dry-run"]);
+    run.ok().warns(warning);
+    let run = stage.relabel(
+        &stage.url,
+        &["--set=audience=workspace:support", "--dry-run"],
+    );
+    assert!(!run.ok().stderr.contains("warning"));
+    assert_eq!((stage.count("internal"), stage.has_plan()), (3, false));
+}
+
+#[test]
 fn relabel_finds_sources_by_name() {
     let stage = Stage::with_memories(12);
     let data_dir = stage.scratch.data_dir();

@@ -1,5 +1,6 @@
 //! Tests of `/auth/…`: signing in with a link, the cookie, access tokens, and own credentials.
 
+mod ownership;
 mod sessions;
 mod store;
 
@@ -338,6 +339,7 @@ async fn auth_paths_list_their_methods() {
         ("/auth/logout", "POST"),
         ("/auth/credentials", "GET, HEAD"),
         ("/auth/credentials/x", "DELETE"),
+        ("/auth/credentials/x/created", "GET, HEAD"),
     ] {
         let answer = Call::new(Method::PUT, path).send_to(&server.base_url).await;
         assert_eq!(answer.status, 405);

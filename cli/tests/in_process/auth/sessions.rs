@@ -23,6 +23,7 @@ async fn session_without_or_with_another_credential_is_rejected() {
         (Method::GET, "/auth/credentials"),
         (Method::GET, "/auth/credentials?limit=0"),
         (Method::DELETE, "/auth/credentials/none"),
+        (Method::GET, "/auth/credentials/none/created"),
     ] {
         let call = Call::new(method, path).site("same-origin");
         let calls = [

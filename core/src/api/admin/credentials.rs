@@ -8,7 +8,7 @@ use super::Operator;
 use super::requests::NewCredential;
 use crate::access::{CredentialKind, CredentialRecord, TokenScope};
 use crate::error::{EntityKind, Error, ProblemCode};
-use crate::model::{CredentialId, MemberId, Organization, Timestamp, WorkspaceId};
+use crate::model::{CreatedResource, CredentialId, MemberId, Organization, Timestamp, WorkspaceId};
 use crate::request::Problems;
 use crate::service::{NewToken, Page, PageRequest};
 
@@ -21,7 +21,8 @@ crate::model::names::string_enum! {
         Expired = "expired",
         /// Revoked.
         Revoked = "revoked",
-        /// Rejected: the credential that created it or last rotated it, or the member, has ended.
+        /// Rejected: the member was removed, the session or scoped token that it depends on has
+        /// ended, or it was ended together with the credential that created it.
         Ended = "ended",
     }
 }
@@ -44,11 +45,12 @@ pub struct CredentialView {
     /// Scope of the credential.
     #[serde(rename = "narrowing")]
     pub scope: TokenScope,
-    /// Credential that created an MCP key or last rotated it, or session of an access token; `null`
+    /// Credential that created a token, created an MCP key or last rotated it, or session of an
+    /// access token; `null`
     /// if the operator issued it or the member signed in.
     pub created_with: Option<CredentialId>,
-    /// Handle of the member that created an MCP key or last rotated it, or whose session was
-    /// exchanged; `null` if the operator issued it or the member signed in.
+    /// Handle of the member that created a token, created an MCP key or last rotated it, or whose
+    /// session was exchanged; `null` if the operator issued it or the member signed in.
     pub created_by: Option<String>,
     /// Time of the last use, to within an hour; `null` if it was not used.
     pub last_used_at: Option<Timestamp>,
@@ -58,6 +60,8 @@ pub struct CredentialView {
     pub expires_at: Timestamp,
     /// Time of revocation.
     pub revoked_at: Option<Timestamp>,
+    /// True if what it created was ended with it.
+    pub is_revoked_with_created: bool,
 }
 
 /// A token, a session or a login link that was just issued.
@@ -175,11 +179,24 @@ impl Operator<'_> {
         Ok(Some(workspaces))
     }
 
+    pub(super) async fn list_created_with(
+        self,
+        org: &str,
+        id: CredentialId,
+        page: &PageRequest,
+    ) -> Result<Page<CreatedResource>, Error> {
+        let org = self.org(org).await?;
+        self.provisioning()
+            .list_created_with(org.id, id, page)
+            .await
+    }
+
     pub(super) async fn revoke_credential(
         self,
         org: &str,
         id: CredentialId,
         kind: Option<&CredentialKind>,
+        with_created: bool,
     ) -> Result<CredentialView, Error> {
         let org = self.org(org).await?;
         if let Some(kind) = kind {
@@ -196,7 +213,12 @@ impl Operator<'_> {
                 });
             }
         }
-        let revoked = self.provisioning().revoke(org.id, id).await?;
+        let provisioning = self.provisioning();
+        let revoked = if with_created {
+            provisioning.revoke_with_created(org.id, id).await?
+        } else {
+            provisioning.revoke(org.id, id).await?
+        };
         self.credential_view(revoked, &mut HashMap::new()).await
     }
 
@@ -210,6 +232,26 @@ impl Operator<'_> {
         Ok(timeout.has_ended(used, now))
     }
 
+    /// Returns the handle of the member that created a credential, if another one created it.
+    async fn creator(
+        self,
+        record: &CredentialRecord,
+        member: &str,
+    ) -> Result<Option<String>, Error> {
+        if record.created_with.is_none() {
+            return Ok(None);
+        }
+        let provisioning = self.provisioning();
+        Ok(Some(match provisioning.creator_of_token(record).await? {
+            Some(creator) if creator != record.member_id => {
+                let found = provisioning.member_by_id(record.org_id, creator).await?;
+                found.map_or_else(|| creator.to_string(), |found| found.handle)
+            }
+            // An MCP key acts as the member that created it or last rotated it.
+            _ => member.to_owned(),
+        }))
+    }
+
     async fn credential_view(
         self,
         record: CredentialRecord,
@@ -221,6 +263,10 @@ impl Operator<'_> {
         let is_idle = self.is_idle(&record, now).await?;
         let mut is_backed = match record.created_with {
             None => true,
+            Some(id) if !record.is_dependent => {
+                let ended = provisioning.is_ended_with_created(record.org_id, id);
+                !ended.await?
+            }
             Some(id) => match provisioning.credential(record.org_id, id).await? {
                 None => false,
                 Some(found) => found.is_valid_at(now) && !self.is_idle(&found, now).await?,
@@ -252,8 +298,7 @@ impl Operator<'_> {
             None if !is_backed => CredentialState::Ended,
             None => CredentialState::Valid,
         };
-        // An MCP key acts as the member that created it or last rotated it.
-        let created_by = record.created_with.map(|_| member.clone());
+        let created_by = self.creator(&record, &member).await?;
         Ok(CredentialView {
             id: record.id,
             kind: record.kind,
@@ -267,6 +312,7 @@ impl Operator<'_> {
             created_at: record.created_at,
             expires_at: record.expires_at,
             revoked_at: record.revoked_at,
+            is_revoked_with_created: record.is_revoked_with_created,
         })
     }
 }

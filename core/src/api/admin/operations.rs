@@ -14,16 +14,16 @@ use crate::api::descriptions::Descriptions;
 use crate::api::input::{Empty, Input, OrgSlug};
 use crate::api::operations::{erased, functions, invoke, run};
 use crate::api::output::{Nothing, Output};
-use crate::api::requests::StatusFilter;
+use crate::api::requests::{StatusFilter, WithCreated};
 use crate::api::response::HandlerResult;
 use crate::model::{
-    CredentialId, DashboardSummary, Delivery, DeliveryId, EndpointId, Organization, Source,
-    Workspace,
+    CreatedResource, CredentialId, DashboardSummary, Delivery, DeliveryId, EndpointId,
+    Organization, Source, Workspace,
 };
 use crate::operation::{OperatorOperation, operator_operations};
 use crate::service::{
     EndpointSummary, IngestBatch, IngestResult, NewOrganization, NewRetention, NewSource,
-    NewWorkspace, Page, PageRequest, RedeliveryReport, Retention,
+    NewWorkspace, NewWorkspaceAccess, Page, PageRequest, RedeliveryReport, Retention,
 };
 use crate::store::MaybeSend;
 

@@ -6,7 +6,9 @@ use super::Operator;
 use super::members::MemberView;
 use crate::error::{EntityKind, Error, ProblemCode};
 use crate::model::{OrgId, Organization, Workspace};
-use crate::service::{NewOrganization, NewRetention, NewWorkspace, Page, PageRequest, Retention};
+use crate::service::{
+    NewOrganization, NewRetention, NewWorkspace, NewWorkspaceAccess, Page, PageRequest, Retention,
+};
 
 /// An organisation that was just created.
 #[derive(Serialize)]
@@ -51,6 +53,18 @@ impl Operator<'_> {
         let (org, workspace) = self.in_path(org, workspace).await?;
         self.provisioning()
             .delete_workspace(org, workspace.id)
+            .await
+    }
+
+    pub(super) async fn set_workspace_access(
+        self,
+        org: &str,
+        workspace: &str,
+        new: &NewWorkspaceAccess,
+    ) -> Result<Workspace, Error> {
+        let (org, workspace) = self.in_path(org, workspace).await?;
+        self.provisioning()
+            .set_workspace_access(org, workspace.id, new)
             .await
     }
 

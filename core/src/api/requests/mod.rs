@@ -1,13 +1,17 @@
 //! Filters of lists, and bodies of requests whose fields are arguments of the service.
 
+mod activity;
 mod audit;
 mod citations;
+mod credentials;
 mod deliveries;
 mod memories;
+mod recalls;
 
 use std::time::Duration;
 
 pub(super) use self::citations::RecallFilter;
+pub(super) use self::credentials::WithCreated;
 pub(super) use self::deliveries::StatusFilter;
 use crate::access::RoleRef;
 use crate::error::ProblemCode;

@@ -267,10 +267,13 @@ pub struct CredentialRecord {
     pub member_id: MemberId,
     /// Scope of the credential.
     pub scope: TokenScope,
-    /// Credential without which it is invalid: the one that created or last rotated an MCP key, or
-    /// the session of an access token.
+    /// Credential that created an MCP key or last rotated it, or the session of an access token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created_with: Option<CredentialId>,
+    /// True if it is invalid without `created_with`: an access token, or an MCP key that was
+    /// created or last rotated with a scoped token. Any other MCP key depends on its member only.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_dependent: bool,
     /// Time without a use after which a session, or the session of an access token, is invalid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle_timeout_seconds: Option<u64>,
@@ -280,6 +283,9 @@ pub struct CredentialRecord {
     pub expires_at: Timestamp,
     /// Time of revocation, from which it is rejected.
     pub revoked_at: Option<Timestamp>,
+    /// True if what it created was ended with it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_revoked_with_created: bool,
 }
 
 impl CredentialRecord {
@@ -291,10 +297,10 @@ impl CredentialRecord {
 
     /// Returns true if it is an access token that a session was exchanged for.
     ///
-    /// MCP keys, which depend on another credential too, are scoped to a workspace.
+    /// MCP keys, which may depend on another credential too, are scoped to a workspace.
     pub(crate) fn is_of_session(&self) -> bool {
         let is_token = self.kind == CredentialKind::Bearer;
-        is_token && self.created_with.is_some() && self.scope == TokenScope::default()
+        is_token && self.is_dependent && self.scope == TokenScope::default()
     }
 
     /// Returns true if its idle time-out has ended, given the recorded time of the last use of the

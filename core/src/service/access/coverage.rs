@@ -124,6 +124,16 @@ impl<'c> Coverage<'c> {
         self.caller.is_owner()
     }
 
+    /// Returns true if the workspace exists for the caller, as far as it is private.
+    pub(crate) fn knows(&self, workspace: WorkspaceId) -> bool {
+        self.caller.knows(workspace)
+    }
+
+    /// Returns true if the role exists for the caller: it is not one of a workspace that does not.
+    pub(crate) fn knows_role(&self, role: &CustomRole) -> bool {
+        self.caller.knows_role(role)
+    }
+
     /// Returns the actions that the caller holds in all of these places.
     fn held_in(&self, reach: Reach<'_>) -> ActionSet {
         let everywhere = self.caller.org_actions();

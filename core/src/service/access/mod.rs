@@ -1,6 +1,7 @@
 //! Access: who a caller is, which roles it holds, and what these permit.
 
 pub(crate) mod coverage;
+pub(crate) mod created;
 mod last_use;
 pub(crate) mod monitor;
 pub(crate) mod principal;

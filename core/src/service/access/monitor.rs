@@ -10,11 +10,11 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use crate::access::{Action, ActionSet};
+use crate::access::{Action, ActionSet, TokenScope};
 use crate::error::Error;
 use crate::keys;
 use crate::model::{
-    AudienceScope, MemberId, MemoryChange, MemoryContent, MemoryId, MemoryLabels, OrgId,
+    AudienceScope, Member, MemberId, MemoryChange, MemoryContent, MemoryId, MemoryLabels, OrgId,
     ReviewStatus, WorkspaceId,
 };
 use crate::service::access::principal::{Denial, Principal};
@@ -120,6 +120,9 @@ pub(crate) fn actions_held(held: &[(WorkspaceId, ActionSet)], workspace: Workspa
 #[derive(Deserialize)]
 struct Origin {
     created_by: MemberId,
+    /// Member that last changed the title or text, unless it is the one that added the memory.
+    #[serde(default)]
+    updated_by: Option<MemberId>,
     #[serde(default)]
     source_key: Option<String>,
 }
@@ -180,22 +183,57 @@ impl Monitor {
         transaction: &mut Transaction,
         subjects: &[Subject<'_>],
     ) -> Result<(), Error> {
-        let org = self.caller.org_id();
         // An assistant with an MCP key knows nothing that awaits review.
         let is_assistant = self.caller.has_audience_list();
-        let mut unknown = Vec::new();
-        for subject in subjects {
+        let needs_origin = |subject: &&Subject<'_>| {
             let labels = subject.labels;
             let is_decided =
                 is_assistant || self.is_past_review(labels) || !self.is_in_reach(labels);
             let mut erasing = self.caller.org.erasing.values();
-            if is_decided && !erasing.any(|scope| scope.needs_origin(labels.source_id)) {
-                continue;
-            }
+            !is_decided || erasing.any(|scope| scope.needs_origin(labels.source_id))
+        };
+        let needed: Vec<Subject<'_>> = subjects.iter().filter(needs_origin).copied().collect();
+        self.read_origins(transaction, &needed, false).await
+    }
+
+    /// Finds who wrote these memories, of those that the caller may review.
+    ///
+    /// If it is `checked`, the commit checks that nobody has changed the text meanwhile: the decision
+    /// is about the text that was there.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub(crate) async fn find_authors(
+        &mut self,
+        transaction: &mut Transaction,
+        subjects: &[Subject<'_>],
+        checked: bool,
+    ) -> Result<(), Error> {
+        let is_reviewable = |subject: &&Subject<'_>| {
+            self.held(subject.labels).contains(Action::MemoryReview)
+                && self.is_in_reach(subject.labels)
+                && (checked || !self.origins.contains_key(&subject.id))
+        };
+        let reviewable = subjects.iter().filter(is_reviewable);
+        let reviewable: Vec<Subject<'_>> = reviewable.copied().collect();
+        self.read_origins(transaction, &reviewable, checked).await
+    }
+
+    /// Reads the origins of these memories.
+    async fn read_origins(
+        &mut self,
+        transaction: &mut Transaction,
+        subjects: &[Subject<'_>],
+        checked: bool,
+    ) -> Result<(), Error> {
+        let org = self.caller.org_id();
+        let mut unknown = Vec::new();
+        for subject in subjects {
             match subject.content {
                 Some(content) => {
                     let origin = Origin {
                         created_by: content.created_by,
+                        updated_by: Some(content.updated_by),
                         source_key: content.source_key.clone(),
                     };
                     self.origins.insert(subject.id, origin);
@@ -205,16 +243,24 @@ impl Monitor {
         }
         let mut unread = Vec::new();
         for (id, content) in unknown {
-            match transaction.prefetched().get::<Origin>(&content)? {
-                Some(origin) => drop(self.origins.insert(id, origin)),
-                None => unread.push((id, content)),
+            let Some(origin) = transaction.prefetched().get::<Origin>(&content)? else {
+                unread.push((id, content));
+                continue;
+            };
+            self.origins.insert(id, origin);
+            if checked {
+                transaction.get::<Entry>(&content).await?;
             }
         }
         // Contents that only this decision reads are not prefetched: each further read of the
         // transaction would repeat them.
         for batch in unread.chunks(ORIGINS_AT_ONCE) {
             let contents: Vec<Key> = batch.iter().map(|(_, content)| content.clone()).collect();
-            let found = transaction.unchecked().get_many::<Entry>(&contents).await?;
+            let found = if checked {
+                transaction.get_many::<Entry>(&contents).await?
+            } else {
+                transaction.unchecked().get_many::<Entry>(&contents).await?
+            };
             for ((id, content), entry) in batch.iter().zip(&found) {
                 if let Some(entry) = entry {
                     let origin = decode::<Origin>(content, entry)?.value;
@@ -261,6 +307,44 @@ impl Monitor {
         let origin = self.origins.get(&id);
         let is_author = origin.is_some_and(|origin| origin.created_by == self.caller.member_id());
         is_author && !self.caller.has_audience_list()
+    }
+
+    /// Returns true if the member of the caller added a memory, or last changed its text.
+    ///
+    /// It is known of memories whose origin was found.
+    fn is_written_by_member(&self, id: MemoryId) -> bool {
+        let member = self.caller.member_id();
+        self.origins
+            .get(&id)
+            .is_some_and(|origin| origin.created_by == member || origin.updated_by == Some(member))
+    }
+
+    /// Returns the member that added a memory, if its origin was found.
+    pub(crate) fn author(&self, id: MemoryId) -> Option<MemberId> {
+        self.origins.get(&id).map(|origin| origin.created_by)
+    }
+
+    /// Returns the organisation of the caller.
+    pub(crate) fn org(&self) -> OrgId {
+        self.caller.org_id()
+    }
+
+    /// Lets another member of the organisation take the place of the caller, with an unrestricted
+    /// credential and these actions in the workspaces of the memories.
+    ///
+    /// Origins stay: those that no longer matter decide nothing.
+    pub(crate) fn stand_in(&mut self, member: Member, held: Vec<(WorkspaceId, ActionSet)>) {
+        self.caller.member = member;
+        self.caller.credential = None;
+        self.caller.scope = TokenScope::default();
+        self.held = held;
+    }
+
+    /// Returns true if a change decides the review of what the member of the caller wrote itself.
+    ///
+    /// It is known after [`Monitor::find_authors`].
+    pub(crate) fn reviews_own(&self, id: MemoryId, change: &MemoryChange) -> bool {
+        change.decides_review() && self.is_written_by_member(id)
     }
 
     /// Returns true if a running erasure takes away a memory with these present labels.
@@ -324,21 +408,55 @@ impl Monitor {
             Use::Cite => None,
             Use::Delete => (!held.contains(Action::MemoryDelete)).then_some(Action::MemoryDelete),
             Use::Erase => (!held.contains(Action::ErasureManage)).then_some(Action::ErasureManage),
-            Use::Relabel(change) => self.missing_for_change(labels, change, false),
+            Use::Relabel(change) => {
+                let missing = self.missing_for_change(labels, change, false);
+                if change.decides_review() {
+                    missing.or(missing_for_content)
+                } else {
+                    missing
+                }
+            }
             Use::Rewrite(change) => {
                 let missing = self.missing_for_change(labels, change, true);
-                let missing = missing.or(missing_for_content);
-                if missing.is_none() && !is_covered {
-                    return Err(Denial::OutsideAudience);
-                }
-                missing
+                missing.or(missing_for_content)
             }
         };
+        if missing.is_none() {
+            self.check_change(id, is_covered, wanted)?;
+        }
         match (missing, missing_for_content) {
             (Some(action), _) => Err(Denial::MissingPermission(action)),
             (None, None) if is_covered => Ok(Visibility::Everything),
             (None, _) => Ok(Visibility::Labels),
         }
+    }
+
+    /// Checks what a change requires of a caller besides actions.
+    ///
+    /// Only the audience changes the content or decides the review, because whoever decides it has
+    /// looked at the content. A program decides about nothing that it wrote or writes itself.
+    ///
+    /// # Errors
+    /// [`Denial`] with the reason.
+    fn check_change(&self, id: MemoryId, is_covered: bool, wanted: Use<'_>) -> Result<(), Denial> {
+        let (change, rewrites) = match wanted {
+            Use::Relabel(change) => (change, false),
+            Use::Rewrite(change) => (change, true),
+            Use::Read | Use::Cite | Use::Delete | Use::Erase => return Ok(()),
+        };
+        if rewrites && !is_covered {
+            return Err(Denial::OutsideAudience);
+        }
+        if !change.decides_review() {
+            return Ok(());
+        }
+        if !is_covered {
+            return Err(Denial::UnreadReview);
+        }
+        if self.caller.is_program() && (rewrites || self.is_written_by_member(id)) {
+            return Err(Denial::OwnReview);
+        }
+        Ok(())
     }
 
     /// Returns the first action that is missing for a change of a memory that exists for the caller.

@@ -8,8 +8,8 @@ use crate::access::{Action, ActionSet, BuiltInRole, RoleRef, TokenScope};
 use crate::error::{EntityKind, Error};
 use crate::keys;
 use crate::model::{
-    AudienceLabel, AudienceScope, CredentialId, Member, MemberId, MemoryLabels, OrgId,
-    Organization, SensitivityLabel, Timestamp, WorkspaceId,
+    AudienceLabel, AudienceScope, CredentialId, CustomRole, Member, MemberId, MemberKind,
+    MemoryLabels, OrgId, Organization, SensitivityLabel, Timestamp, WorkspaceId,
 };
 use crate::service::access::roles::held_role;
 use crate::store::{Entry, Key, RangeRead, Transaction};
@@ -34,11 +34,16 @@ pub struct Principal {
     pub(in crate::service) scope: TokenScope,
     /// Actions of the member's role in the organisation.
     pub(in crate::service) role_actions: ActionSet,
+    /// Private workspaces that the member is not one of the people of: they do not exist for it.
+    pub(in crate::service) closed: Vec<WorkspaceId>,
 }
 
-/// Member and credential on whose behalf an endpoint or an inbound webhook acts.
+/// Member on whose behalf an MCP key, an endpoint or an inbound webhook acts, and the credential
+/// that created it.
 ///
-/// It never does or receives more than they could at that time.
+/// It never does or receives more than the member could at that time. What a scoped credential
+/// creates has its scope and ends with it; everything else depends on the member only, unless it is
+/// ended together with the credential.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct Delegator {
     /// Member that created it or took it over.
@@ -46,6 +51,9 @@ pub(crate) struct Delegator {
     /// Credential of the member; `None` for a caller that the application vouches for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) credential: Option<CredentialId>,
+    /// Expiry of the credential, if it is scoped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) bound_until: Option<Timestamp>,
 }
 
 impl Delegator {
@@ -54,7 +62,13 @@ impl Delegator {
         Self {
             member,
             credential: None,
+            bound_until: None,
         }
+    }
+
+    /// Returns the scoped credential that has to be valid too.
+    pub(crate) fn dependency(&self) -> Option<CredentialId> {
+        self.credential.filter(|_| self.bound_until.is_some())
     }
 }
 
@@ -95,6 +109,10 @@ pub enum Denial {
     Invisible,
     /// The audience of the memory does not cover the caller.
     OutsideAudience,
+    /// The caller decides the review of a memory whose audience does not cover it.
+    UnreadReview,
+    /// A program decides the review of what it added itself.
+    OwnReview,
 }
 
 impl From<Denial> for Error {
@@ -121,6 +139,12 @@ impl std::fmt::Display for Denial {
             Self::OutsideAudience => {
                 f.write_str("only the audience of a memory may change its content")
             }
+            Self::UnreadReview => {
+                f.write_str("only the audience of a memory may approve or reject it")
+            }
+            Self::OwnReview => f.write_str(
+                "a service account or an MCP key may not approve or reject what it added itself",
+            ),
         }
     }
 }
@@ -196,10 +220,29 @@ impl Principal {
         Ok(actions)
     }
 
-    /// Returns true if the scope of the credential includes the workspace, which is not removed.
+    /// Returns true if the workspace exists for the principal: the scope of the credential includes
+    /// it, it is open or the member is one of its people, and it is not removed.
     #[must_use]
     pub fn works_in(&self, workspace: WorkspaceId) -> bool {
-        self.scope.admits(workspace) && !self.org.removing.contains(&workspace)
+        let is_there = self.knows(workspace) && !self.org.removing.contains(&workspace);
+        self.scope.admits(workspace) && is_there
+    }
+
+    /// Returns true unless the workspace is private and the member is not one of its people.
+    ///
+    /// It does not depend on the credential, whose scope limits what is done and not what is known.
+    pub(crate) fn knows(&self, workspace: WorkspaceId) -> bool {
+        !self.closed.contains(&workspace)
+    }
+
+    /// Returns true unless the role is one of a workspace that does not exist for the member.
+    pub(crate) fn knows_role(&self, role: &CustomRole) -> bool {
+        role.workspace_id.is_none_or(|place| self.knows(place))
+    }
+
+    /// Returns true if a private workspace does not exist for the member.
+    pub(crate) fn is_shut_out(&self) -> bool {
+        !self.closed.is_empty()
     }
 
     /// Returns the workspaces that the scope of the credential is limited to, if it is.
@@ -230,7 +273,8 @@ impl Principal {
             .collect();
         // Through a scoped credential, the role in the organisation counts where it is not replaced.
         let admitted = self.scope.workspaces.iter().flatten();
-        let admitted = admitted.filter(|id| missing_action.is_none() && !workspaces.contains(id));
+        let is_elsewhere = |id: &&WorkspaceId| !workspaces.contains(id) && self.works_in(**id);
+        let admitted = admitted.filter(|id| missing_action.is_none() && is_elsewhere(id));
         let admitted = admitted.map(|id| keys::workspace(self.org.id, *id));
         let admitted: Vec<Key> = admitted.collect();
         if !admitted.is_empty() {
@@ -261,6 +305,12 @@ impl Principal {
         held.contains(Action::ErasureManage) && !self.has_audience_list()
     }
 
+    /// Returns true if a program acts: a service account, or an assistant with a list of audience
+    /// labels, such as an MCP key.
+    pub(crate) fn is_program(&self) -> bool {
+        self.member.kind == MemberKind::ServiceAccount || self.has_audience_list()
+    }
+
     /// Returns true if the scope of the credential is a list of audience labels.
     pub(crate) fn has_audience_list(&self) -> bool {
         self.scope.audience.is_some()
@@ -268,8 +318,8 @@ impl Principal {
 
     /// Returns true if a memory with this audience label covers the principal.
     ///
-    /// The label has to name the organisation, a workspace in the scope of the credential, a team
-    /// of the member or the member itself. If the scope has a list of labels, the label has to be
+    /// The label has to name the organisation, a workspace that exists for the principal, a team of
+    /// the member or the member itself. If the scope has a list of labels, the label has to be
     /// one of them too. `named` returns the workspace of a slug.
     #[must_use]
     pub(crate) fn is_covered_by(
@@ -323,11 +373,13 @@ impl Principal {
         self.member.id
     }
 
-    /// Returns the member and the credential that act through what the principal creates.
+    /// Returns on whose behalf acts what the principal creates.
     pub(crate) fn delegator(&self) -> Delegator {
+        let expires_at = self.expires_at.unwrap_or(Timestamp::MAX);
         Delegator {
             member: self.member_id(),
             credential: self.credential,
+            bound_until: self.is_narrowed().then_some(expires_at),
         }
     }
 

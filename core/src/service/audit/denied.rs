@@ -6,6 +6,8 @@
 
 use std::collections::BTreeSet;
 
+use serde::Deserialize;
+
 use crate::access::{Credential, USE_WINDOW_MS};
 use crate::digest::sha256_bytes;
 use crate::error::Error;
@@ -41,6 +43,13 @@ pub struct Refusal {
     pub resource: Option<AuditResource>,
     /// Reason that the caller was told.
     pub reason: String,
+}
+
+/// Workspace of a record, if it is in one.
+#[derive(Deserialize)]
+struct Placed {
+    #[serde(default)]
+    workspace_id: Option<WorkspaceId>,
 }
 
 /// Returns the number of the hour since the Unix epoch.
@@ -95,6 +104,27 @@ impl Refusal {
             (ResourceKind::Credential, None) => keys::credential_id(org, CredentialId(id)),
             _ => return None,
         })
+    }
+
+    /// Returns the workspace of what was refused, if it has one.
+    async fn place(
+        &self,
+        transaction: &mut Transaction,
+        org: OrgId,
+    ) -> Result<Option<WorkspaceId>, Error> {
+        let mut key = self.key(org);
+        if let Some(AuditResource { kind, id }) = self.resource
+            && kind == ResourceKind::Subscription
+        {
+            let recall = keys::subscription_id(org, SubscriptionId(id));
+            let recall: Option<RecallId> = transaction.unchecked().get(&recall).await?;
+            key = recall.map(|recall| keys::recall(org, recall));
+        }
+        let Some(key) = key.filter(|_| self.workspace.is_none()) else {
+            return Ok(self.workspace);
+        };
+        let found: Option<Placed> = transaction.unchecked().get(&key).await?;
+        Ok(found.and_then(|found| found.workspace_id))
     }
 
     /// Returns the resource of the entry: the one that the caller named if it exists, or otherwise
@@ -206,7 +236,10 @@ impl KnowledgeService {
         }
         transaction.put(key, &stored);
         let resource = refusal.audited(&mut transaction, org).await?;
-        let actor = Actor::new(&principal, caller.client());
+        let actor = Actor {
+            workspace: refusal.place(&mut transaction, org).await?,
+            ..Actor::new(&principal, caller.client())
+        };
         let operation = AuditedOperation::begin(&transaction, self.env(), now);
         operation.refused(&mut transaction, actor, *action, resource, &refusal.reason);
         Ok(transaction.done(()))

@@ -7,9 +7,9 @@ use serde_json::Value;
 
 use crate::model::{
     AuditAction, AuditLogId, CredentialId, InboundWebhookId, MemberId, OperationId, ResourceKind,
-    Timestamp,
+    Timestamp, WorkspaceId,
 };
-use crate::service::access::principal::Denial;
+use crate::service::access::principal::{Denial, Principal};
 
 /// Number of zero low bits in the first identifier of an operation.
 ///
@@ -106,6 +106,8 @@ pub struct AuditEntry {
     pub outcome: AuditOutcome,
     /// Reason for the outcome `forbidden`; `null` for the others.
     pub reason: Option<String>,
+    /// True if the actor approved or rejected what it had added or last changed itself.
+    pub own: bool,
     /// State before; `null` for a new resource.
     #[cfg_attr(
         feature = "openapi",
@@ -118,4 +120,24 @@ pub struct AuditEntry {
         schemars(with = "Option<serde_json::Map<String, Value>>")
     )]
     pub after: Option<Value>,
+}
+
+impl AuditEntry {
+    /// Returns true if the entry names a workspace that does not exist for the caller.
+    pub(crate) fn is_hidden_from(&self, caller: &Principal) -> bool {
+        let mut states = self.before.iter().chain(&self.after);
+        let is_place = self.resource.kind == ResourceKind::Workspace;
+        let is_hidden = is_place && !caller.knows(WorkspaceId(self.resource.id));
+        is_hidden || (caller.is_shut_out() && states.any(|state| names(state, caller)))
+    }
+}
+
+/// Returns true if a state has the identifier of a workspace that does not exist for the caller.
+fn names(state: &Value, caller: &Principal) -> bool {
+    match state {
+        Value::String(text) => text.parse().is_ok_and(|id: WorkspaceId| !caller.knows(id)),
+        Value::Array(items) => items.iter().any(|item| names(item, caller)),
+        Value::Object(fields) => fields.values().any(|field| names(field, caller)),
+        _ => false,
+    }
 }

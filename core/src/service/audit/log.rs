@@ -16,7 +16,7 @@ use crate::request::Problems;
 use crate::service::audit::entry::{AuditEntry, ENTRY_BITS};
 use crate::service::audit::pages::AuditPage;
 use crate::service::operation::{Authorized, Prefetch};
-use crate::service::page::{Listing, Page, PageRequest};
+use crate::service::page::{Listing, Page, PageRequest, SearchTime};
 use crate::service::quota::audit_counter;
 use crate::service::tasks::ScheduledTask;
 use crate::service::{AuditLog, Caller, KnowledgeService};
@@ -118,11 +118,15 @@ impl AuditLog<'_> {
                 let prefetch = Prefetch::none().and_range(page.clone());
                 let mut op = caller.in_organization(None, prefetch).await?;
                 let found = decode_pages(&op.transaction.scan(&page).await?)?;
-                let found = found.first().and_then(|(first, page)| {
+                let found = found
+                    .first()
+                    .filter(|(_, page)| !page.is_hidden_from(&op.principal));
+                let found = found.and_then(|(first, page)| {
                     let offset = id.0.as_u128() - first.0.as_u128();
                     page.entry(id, usize::try_from(offset).ok()?)
                 });
                 let found = found.filter(|entry| !self.service.is_audit_expired(entry.at, op.now));
+                let found = found.filter(|entry| !entry.is_hidden_from(&op.principal));
                 op.done(found.ok_or(Error::not_found(EntityKind::AuditEntry))?)
             })
             .await
@@ -130,9 +134,10 @@ impl AuditLog<'_> {
 
     /// Lists the entries of the audit log that match `filter`, newest first.
     ///
-    /// A page scans a bounded number of entries. It may be short or even empty and still have a
-    /// next cursor. Filters by actor and time are indexed; filters by action, resource and outcome
-    /// are applied to the scanned entries.
+    /// Filters by actor and time are indexed; filters by action, resource and outcome are applied
+    /// to the scanned entries. A page with an entry that has scanned many may be short and still
+    /// have a next cursor. It is empty only at the end, or if it found none for
+    /// [`PAGE_SEARCH_TIME_MAX`](crate::limits::PAGE_SEARCH_TIME_MAX).
     ///
     /// # Errors
     /// Those of [`Operation::ListAuditEntries`]; [`Error::InvalidRequest`] for a resource
@@ -214,21 +219,28 @@ impl KnowledgeService {
         let listing = audit_listing(org, filter);
         let cursor = |id| listing.cursor(&keys::audit(org, id)).map(Some);
         let (mut data, mut looked_at) = (Vec::<AuditEntry>::new(), 0);
+        let search = SearchTime::begin(self.env());
         loop {
             let pages = scan.next(&mut op.transaction).await?;
+            let is_late = looked_at >= PAGE_RECORDS_MAX && search.is_over();
             if pages.is_empty() {
                 let next_cursor = None;
                 return Ok(Page { data, next_cursor });
             }
             for (first, page) in pages {
-                let is_admitted = filter.admits_page(&page) && !self.is_audit_expired(page.at, now);
+                let is_admitted = filter.admits_page(&page)
+                    && !self.is_audit_expired(page.at, now)
+                    && !page.is_hidden_from(&op.principal);
                 for index in (0..page.len()).rev() {
                     let id = first.plus(index as u128);
                     if !scan.pages.contains(&keys::audit(org, id)) {
                         continue;
                     }
                     let entry = page.entry(id, index).filter(|_| is_admitted);
-                    if let Some(entry) = entry.filter(|entry| filter.admits(entry)) {
+                    let caller = &op.principal;
+                    let is_shown =
+                        |entry: &AuditEntry| filter.admits(entry) && !entry.is_hidden_from(caller);
+                    if let Some(entry) = entry.filter(is_shown) {
                         if data.len() == items_max {
                             let last = data.last().map_or(id, |entry| entry.id);
                             let next_cursor = cursor(last)?;
@@ -237,7 +249,7 @@ impl KnowledgeService {
                         data.push(entry);
                     }
                     looked_at += 1;
-                    if looked_at >= PAGE_RECORDS_MAX {
+                    if looked_at >= PAGE_RECORDS_MAX && (is_late || !data.is_empty()) {
                         // If the page is full, the next one scans the rest again.
                         let full = data.last().filter(|_| data.len() == items_max);
                         let next_cursor = cursor(full.map_or(id, |entry| entry.id))?;

@@ -10,8 +10,9 @@ use crate::keys;
 use crate::model::{AuditAction, ResourceKind};
 use crate::model::{
     AuditLogId, CredentialId, InboundWebhookId, MemberId, MemoryLabels, OperationId, OrgId,
-    Timestamp,
+    Timestamp, WorkspaceId,
 };
+use crate::service::access::principal::Principal;
 use crate::service::audit::entry::{AuditEntry, AuditOutcome, AuditResource, ENTRY_BITS};
 use crate::service::audit::runs::{MemoryAudit, MemoryEntries};
 use crate::store::{Entry, Key, KeyRange, StoreExt, Transaction, decode, decode_value};
@@ -36,6 +37,9 @@ pub(crate) struct AuditPage {
     pub(crate) client_address: Option<IpAddr>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) request_id: Option<uuid::Uuid>,
+    /// Workspace of the operation, if it has only one. It is not shown: it decides who sees it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) workspace_id: Option<WorkspaceId>,
     pub(crate) action: AuditAction,
     pub(crate) body: PageBody,
 }
@@ -137,6 +141,11 @@ impl AuditPage {
         })
     }
 
+    /// Returns true if the page is about a workspace that does not exist for the caller.
+    pub(crate) fn is_hidden_from(&self, caller: &Principal) -> bool {
+        self.workspace_id.is_some_and(|place| !caller.knows(place))
+    }
+
     /// Returns the number of entries.
     pub(crate) fn len(&self) -> usize {
         match &self.body {
@@ -147,7 +156,7 @@ impl AuditPage {
 
     /// Returns the entry at this index of the page.
     pub(crate) fn entry(&self, id: AuditLogId, index: usize) -> Option<AuditEntry> {
-        let mut rejection = None;
+        let (mut rejection, mut is_own) = (None, false);
         let (resource, outcome, before, after) = match &self.body {
             PageBody::Rejected { resource, reason } => {
                 rejection = Some(reason.clone());
@@ -161,6 +170,7 @@ impl AuditPage {
                 .then(|| (*resource, AuditOutcome::Ok, before.clone(), after.clone()))?,
             PageBody::Memories(memories) => {
                 let entry = memories.entries.get(index)?;
+                is_own = entry.is_own;
                 let after = entry.labels_after(memories.change.as_ref());
                 let resource = AuditResource {
                     kind: ResourceKind::Memory,
@@ -190,6 +200,7 @@ impl AuditPage {
                 AuditOutcome::Ok | AuditOutcome::NotFound | AuditOutcome::Rejected => rejection,
             },
             outcome,
+            own: is_own,
             before,
             after,
         })
@@ -201,7 +212,7 @@ mod tests {
     use super::*;
     use crate::access::Action;
     use crate::limits::INGEST_MEMORIES_MAX;
-    use crate::model::{AudienceLabel, ReviewStatus, SensitivityLabel, SourceId, WorkspaceId};
+    use crate::model::{AudienceLabel, ReviewStatus, SensitivityLabel, SourceId};
     use crate::model::{MemoryChange, MemoryId};
     use crate::service::access::principal::Denial;
     use crate::store::VALUE_BYTES_MAX;
@@ -222,12 +233,14 @@ mod tests {
         };
         let refused = |number| MemoryAudit {
             memory_id: MemoryId(id),
+            is_own: false,
             outcome: AuditOutcome::Denied(Denial::MissingPermission(Action::MemoryDeclassify)),
             before: Some(labels(number)),
             after: None,
         };
         let changed = |number| MemoryAudit {
             memory_id: MemoryId(id),
+            is_own: false,
             outcome: AuditOutcome::Ok,
             before: Some(labels(number)),
             after: Some(labels(1_000 + number)),
@@ -240,6 +253,7 @@ mod tests {
             inbound_webhook_id: Some(InboundWebhookId(id)),
             client_address: Some(std::net::Ipv6Addr::from([0xffff; 8]).into()),
             request_id: Some(id),
+            workspace_id: Some(WorkspaceId(id)),
             action: AuditAction::InboundWebhookCreate,
             body: PageBody::Memories(MemoryEntries {
                 change: Some(MemoryChange {

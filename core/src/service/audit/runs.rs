@@ -31,6 +31,8 @@ pub(crate) struct MemoryEntries {
 pub(crate) struct MemoryAudit {
     pub(crate) memory_id: MemoryId,
     pub(crate) outcome: AuditOutcome,
+    /// True if the actor decided the review of what it had written itself.
+    pub(crate) is_own: bool,
     pub(crate) before: Option<MemoryLabels>,
     /// Labels after; `None` if they follow from `before` and the change of the page.
     pub(crate) after: Option<MemoryLabels>,
@@ -54,6 +56,9 @@ impl MemoryAudit {
 struct Run {
     #[serde(default = "ok", skip_serializing_if = "is_ok")]
     outcome: AuditOutcome,
+    /// True if the actor decided the review of what it had written itself.
+    #[serde(default, rename = "own", skip_serializing_if = "std::ops::Not::not")]
+    is_own: bool,
     /// Index of the labels before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     before: Option<usize>,
@@ -125,6 +130,7 @@ fn runs(entries: &[MemoryAudit]) -> (Vec<&MemoryLabels>, Vec<Run>, Vec<usize>) {
     for entry in entries {
         let run = Run {
             outcome: entry.outcome,
+            is_own: entry.is_own,
             before: entry.before.as_ref().map(|labels| table.place(labels)),
             after: entry.after.as_ref().map(|labels| table.place(labels)),
         };
@@ -180,6 +186,7 @@ impl TryFrom<StoredEntries> for MemoryEntries {
                 entries.push(MemoryAudit {
                     memory_id: id.ok_or("the page has fewer identifiers than entries")?,
                     outcome: run.outcome,
+                    is_own: run.is_own,
                     before: labels(run.before)?,
                     after: labels(run.after)?,
                 });
@@ -229,6 +236,7 @@ mod tests {
         MemoryAudit {
             memory_id: MemoryId(Uuid::from_u128(id)),
             outcome,
+            is_own: false,
             before: before.map(labels),
             after: None,
         }
@@ -280,6 +288,10 @@ mod tests {
                     after: Some(labels("team:web")),
                     ..entry(6, AuditOutcome::Ok, Some("org:acme"))
                 },
+                MemoryAudit {
+                    is_own: true,
+                    ..entry(7, AuditOutcome::Ok, Some("org:acme"))
+                },
             ],
         };
         let stored = serde_json::to_value(&entries).unwrap();
@@ -296,9 +308,10 @@ mod tests {
                 { "outcome": "not_found" },
                 { "outcome": { "denied": { "missing_permission": "memory:review" } }, "before": 0 },
                 { "before": 0, "after": 1 },
+                { "own": true, "before": 0 },
             ],
-            "order": [0, 2, 1, 1, 2, 1, 3, 1, 4, 1],
-            "ids": STANDARD_NO_PAD.encode((1..=6).flat_map(u128::to_be_bytes).collect::<Vec<_>>()),
+            "order": [0, 2, 1, 1, 2, 1, 3, 1, 4, 1, 5, 1],
+            "ids": STANDARD_NO_PAD.encode((1..=7).flat_map(u128::to_be_bytes).collect::<Vec<_>>()),
         });
         assert_eq!(stored, expected);
         let read: MemoryEntries = serde_json::from_value(stored).unwrap();

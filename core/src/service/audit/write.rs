@@ -12,7 +12,7 @@ use crate::keys;
 use crate::model::{AuditAction, ResourceKind};
 use crate::model::{
     AuditLogId, CredentialId, InboundWebhookId, MemberId, MemoryChange, OperationId, OrgId,
-    Timestamp,
+    Timestamp, WorkspaceId,
 };
 use crate::service::access::principal::Principal;
 use crate::service::audit::entry::{AuditResource, ClientInfo, ENTRY_BITS};
@@ -29,6 +29,8 @@ pub(crate) struct Actor {
     pub(crate) credential: Option<CredentialId>,
     /// Inbound webhook that acts on behalf of the member.
     pub(crate) webhook: Option<InboundWebhookId>,
+    /// Workspace in which it acts, if it is one only.
+    pub(crate) workspace: Option<WorkspaceId>,
     pub(crate) client: ClientInfo,
 }
 
@@ -40,6 +42,7 @@ impl Actor {
             member: Some(principal.member_id()),
             credential: principal.credential,
             webhook: None,
+            workspace: None,
             client,
         }
     }
@@ -51,6 +54,7 @@ impl Actor {
             member: None,
             credential: None,
             webhook: None,
+            workspace: None,
             client: ClientInfo::default(),
         }
     }
@@ -173,6 +177,7 @@ impl AuditedOperation {
                 inbound_webhook_id: actor.webhook,
                 client_address: actor.client.address,
                 request_id: actor.client.request_id,
+                workspace_id: actor.workspace,
                 action,
                 body,
             };

@@ -6,9 +6,10 @@ use crate::model::{
     ConnectorId, ConnectorStatusChange, EventData, OrgId, Timestamp, Workspace, WorkspaceId,
 };
 use crate::operation::Operation;
+use crate::request::rules::Text;
 use crate::service::connectors::health::ConnectorState;
 use crate::service::connectors::manage::read_connector;
-use crate::service::connectors::types::{Connector, ConnectorRef, SyncReport};
+use crate::service::connectors::types::{Connector, ConnectorRef, SyncOutcome, SyncReport};
 use crate::service::outbox::Outbox;
 use crate::service::tasks::ScheduledTask;
 use crate::service::{Caller, Connectors, KnowledgeService};
@@ -27,6 +28,9 @@ impl Connectors<'_> {
         connector: ConnectorId,
         report: &SyncReport,
     ) -> Result<(), Error> {
+        if let SyncOutcome::Failure { error, .. } = &report.outcome {
+            self.service.checks().value::<Text>("error", error)?;
+        }
         self.service
             .perform(Operation::ReportSync, caller, |caller| async move {
                 let reference = ConnectorRef::new(caller.org(), workspace, connector);

@@ -27,10 +27,10 @@ pub(super) use self::dispatch::{HostPings, NotifyingStore, Signal};
 pub use self::fan_out::FanOutLimits;
 pub use self::fan_out::FanOutReport;
 pub(super) use self::fan_out::{CorruptEvents, FanOutCursor, NextTurn};
-pub use self::history::{Endpoint, OutboxStatus, RedeliveryReport};
 pub(super) use self::history::{
-    RetainedEvent, page_of_deliveries, redeliver_dead_letters, redeliver_one,
+    DeliveriesOf, RetainedEvent, page_of_deliveries, redeliver_dead_letters, redeliver_one,
 };
+pub use self::history::{Endpoint, OutboxStatus, RedeliveryReport};
 pub use self::queue::DELIVERY_LEASE;
 pub(super) use self::queue::{
     DeliveryRef, EndpointParent, EndpointQueue, EndpointState, EndpointSwitch, StoredDelivery,

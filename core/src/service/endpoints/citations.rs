@@ -8,9 +8,10 @@ use crate::error::Error;
 use crate::keys;
 use crate::model::{
     AuditAction, CitationSubscription, NewCitationSubscription, Quota, RecallId, ResourceKind,
-    SubscriptionId,
+    SubscriptionId, WorkspaceId,
 };
 use crate::operation::Operation;
+use crate::service::access::created::{CreatedRecord, Ending, endpoint_state};
 use crate::service::access::monitor::slugs_read;
 use crate::service::deliveries::{EndpointParent, EndpointQueue, UrlConfirmation};
 use crate::service::endpoints::{find_subscription, show_confirmations};
@@ -25,13 +26,18 @@ use crate::store::{Direction, Key};
 
 type Stored = SealedRecord<CitationSubscription>;
 
+/// Action that a subscriber needs.
+const NEEDED: Option<Action> = Some(Action::CitationSubscriptionManage);
+
 impl CitationSubscriptions<'_> {
     /// Subscribes the caller to the citations of a recall.
     ///
     /// The signing secret is returned only here, not by a repetition with the idempotency key. The
     /// URL receives a `webhook.ping`, unless the organisation has confirmed it in the last 90 days.
-    /// Once it is confirmed, it receives changes while the credential of the caller is valid and
-    /// permits `citation_subscription:manage` in the workspace.
+    /// Once it is confirmed, it receives changes while the subscriber has
+    /// `citation_subscription:manage` in the workspace. Created with a scoped token, the
+    /// subscription has the scope of the token and ends with it; no end of another credential ends
+    /// it, unless on request.
     ///
     /// # Errors
     /// Those of [`Operation::CreateCitationSubscription`]; [`Error::InvalidRequest`] for an address
@@ -79,11 +85,15 @@ impl CitationSubscriptions<'_> {
                         confirmation: None,
                         signing_secret: None,
                         created_at: now,
+                        status: None,
                     };
                     let resource = (ResourceKind::Subscription, id.0);
                     op.created(AuditAction::SubscriptionCreate, resource, &subscription);
-                    let stored = SealedRecord::new(&subscription, sealed, op.principal.delegator());
+                    let delegator = op.principal.delegator();
+                    let stored = SealedRecord::new(&subscription, sealed, delegator);
                     let transaction = &mut op.transaction;
+                    let record = CreatedRecord::CitationSubscription(recall.id);
+                    delegator.add_to_index(transaction, org, id.0, record);
                     transaction.create(keys::subscription(org, recall.id, id), &stored);
                     transaction.create(keys::subscription_id(org, id), &recall.id);
                     let parent = EndpointParent::Subscription(recall.id);
@@ -92,6 +102,8 @@ impl CitationSubscriptions<'_> {
                     EndpointQueue::create(transaction, org, workspace, endpoint, parent, due)
                         .await?;
                     subscription.signing_secret = Some(secret);
+                    let state = endpoint_state(true, is_confirmed);
+                    subscription.status = Some(Ending::status(None, state));
                     op.done(subscription)
                 },
                 |caller, replay| async move {
@@ -132,16 +144,11 @@ impl CitationSubscriptions<'_> {
                         .and_keys([keys::recall(org, recall)])
                         .and_range(slugs_read(org));
                     let caller = caller.authenticate(prefetch).await?;
-                    let (mut op, _) = find_recall(caller, recall).await?;
+                    let (mut op, recall) = find_recall(caller, recall).await?;
                     let show = |_: &Key, stored: Stored| Ok(PageRecord::Shown(stored));
                     let found = listing.page(&mut op.transaction, page, show).await?;
-                    let Page {
-                        mut data,
-                        next_cursor,
-                    } = found;
-                    show_confirmations(&mut op.transaction, org, &mut data, op.now).await?;
-                    let records = data.into_iter().map(|stored| stored.record);
-                    let data = records.map(|record| shown(&op, record)).collect();
+                    let next_cursor = found.next_cursor;
+                    let data = shown(&mut op, recall.workspace_id, found.data).await?;
                     op.done(Page { data, next_cursor })
                 },
             )
@@ -166,12 +173,10 @@ impl CitationSubscriptions<'_> {
                 Operation::GetCitationSubscription,
                 caller,
                 |caller| async move {
-                    let (mut op, mut found) = find(caller, id, None).await?;
-                    let (org, now) = (op.org(), op.now);
-                    let records = std::slice::from_mut(&mut found);
-                    show_confirmations(&mut op.transaction, org, records, now).await?;
-                    let shown = shown(&op, found.record);
-                    op.done(shown)
+                    let (mut op, found) = find(caller, id, None).await?;
+                    let workspace = found.record.workspace_id;
+                    let mut shown = shown(&mut op, workspace, vec![found]).await?;
+                    op.done(shown.remove(0))
                 },
             )
             .await
@@ -196,6 +201,7 @@ impl CitationSubscriptions<'_> {
                         .await?;
                     transaction.delete(keys::subscription(org, subscription.recall_id, id));
                     transaction.delete(keys::subscription_id(org, id));
+                    found.delegator.remove_from_index(transaction, org, id.0);
                     let counter = keys::subscription_count(org, subscription.recall_id);
                     transaction.add(counter, -1);
                     release_unit(transaction, org, Quota::Endpoints);
@@ -210,8 +216,8 @@ impl CitationSubscriptions<'_> {
     /// Replaces the signing secret of a citation subscription.
     ///
     /// The new one is returned only here. For 24 hours, deliveries are signed with the old one too;
-    /// the one before it becomes invalid. If the caller is the subscriber, the subscription depends
-    /// on its credential from then on.
+    /// the one before it becomes invalid. If the caller is the subscriber, the subscription belongs
+    /// to it or its scoped token from then on, as a new one would.
     ///
     /// # Errors
     /// Those of [`Operation::RotateCitationSubscriptionSecret`].
@@ -228,10 +234,15 @@ impl CitationSubscriptions<'_> {
                     let (mut op, mut stored) = find_to_change(caller, id).await?;
                     let now = op.now;
                     let rotated = stored.rotate(op.sealer().await?, id.0, now, self.service.env());
+                    let (org, recall) = (op.org(), stored.record.recall_id);
                     if stored.record.subscriber_user_id == op.principal.member_id() {
-                        stored.delegator = op.principal.delegator();
+                        let by = op.principal.delegator();
+                        let place = (id.0, CreatedRecord::CitationSubscription(recall));
+                        stored
+                            .delegator
+                            .replace(by, &mut op.transaction, org, place);
                     }
-                    let key = keys::subscription(op.org(), stored.record.recall_id, id);
+                    let key = keys::subscription(org, recall, id);
                     op.transaction.put(key, &stored);
                     let resource = (ResourceKind::Subscription, id.0);
                     op.rotated(AuditAction::SubscriptionRotateSecret, resource, &rotated);
@@ -272,10 +283,38 @@ async fn find(
     Ok((op, found))
 }
 
-/// Returns the record of a subscription as the caller may see it.
+/// Returns subscriptions of a workspace as the caller may see them.
+///
+/// # Errors
+/// Those of the store.
+async fn shown(
+    op: &mut Authorized<'_>,
+    workspace: WorkspaceId,
+    mut found: Vec<Stored>,
+) -> Result<Vec<CitationSubscription>, Error> {
+    let delegators = found.iter().map(|stored| stored.delegator).collect();
+    let endings = op.endings(workspace, NEEDED, delegators).await?;
+    let (org, now) = (op.org(), op.now);
+    let is_ended = |stored: &Stored| endings.of(&stored.delegator).is_some();
+    show_confirmations(&mut op.transaction, org, &mut found, is_ended, now).await?;
+    let shown = found.into_iter().map(|stored| {
+        let ending = endings.of(&stored.delegator);
+        with_status(op, stored, ending)
+    });
+    Ok(shown.collect())
+}
+
+/// Returns the record of a subscription as the caller may see it, with its status.
 ///
 /// Others than the subscriber need `webhook:manage` to see more of the URL than its origin.
-fn shown(op: &Authorized<'_>, mut record: CitationSubscription) -> CitationSubscription {
+fn with_status(
+    op: &Authorized<'_>,
+    stored: Stored,
+    ending: Option<Ending>,
+) -> CitationSubscription {
+    let mut record = stored.record;
+    let state = endpoint_state(stored.disabled.is_none(), record.is_confirmed);
+    record.status = Some(Ending::status(ending, state));
     let held = op.held_in(record.workspace_id);
     let is_subscriber = record.subscriber_user_id == op.principal.member_id();
     if !is_subscriber && !held.contains(Action::WebhookManage) {

@@ -68,6 +68,7 @@ impl Confirmable for SealedRecord<CitationSubscription> {
 /// Shows in each record how far its confirmation is.
 ///
 /// A record may not know yet that its URL is confirmed: the next claim from the endpoint writes it.
+/// No ping is sent for one that has ended.
 ///
 /// # Errors
 /// Those of the store.
@@ -75,6 +76,7 @@ pub(in crate::service) async fn show_confirmations<T: Confirmable>(
     transaction: &mut Transaction,
     org: OrgId,
     records: &mut [T],
+    is_ended: impl Fn(&T) -> bool,
     now: Timestamp,
 ) -> Result<(), Error> {
     let key = |record: &T| keys::url_confirmation(org, record.url().as_str());
@@ -95,7 +97,8 @@ pub(in crate::service) async fn show_confirmations<T: Confirmable>(
         let confirmation = if record.is_confirmed() {
             CONFIRMED
         } else {
-            UrlConfirmation::shown(found.get(&key(&*record)), record.is_active(), now)
+            let is_active = record.is_active() && !is_ended(&*record);
+            UrlConfirmation::shown(found.get(&key(&*record)), is_active, now)
         };
         record.show(confirmation);
     }
@@ -110,13 +113,14 @@ const CONFIRMED: Confirmation = Confirmation {
 };
 
 impl EndpointRecord {
-    /// Returns how far the confirmation of the endpoint is.
+    /// Returns how far the confirmation of the endpoint is. No ping is sent for one that has ended.
     ///
     /// # Errors
     /// Those of the store.
     pub(in crate::service) async fn confirmation(
         &self,
         transaction: &mut Transaction,
+        is_ended: bool,
         now: Timestamp,
     ) -> Result<Confirmation, Error> {
         if self.is_confirmed() {
@@ -125,10 +129,7 @@ impl EndpointRecord {
         let key = keys::url_confirmation(self.org(), self.url().as_str());
         let unchecked = transaction.unchecked();
         let found = unchecked.get::<UrlConfirmation>(&key).await?;
-        Ok(UrlConfirmation::shown(
-            found.as_ref(),
-            self.is_active(),
-            now,
-        ))
+        let is_active = self.is_active() && !is_ended;
+        Ok(UrlConfirmation::shown(found.as_ref(), is_active, now))
     }
 }

@@ -1,11 +1,16 @@
 //! Outbound webhooks of a workspace.
 
+use uuid::Uuid;
+
+use crate::access::Action;
 use crate::error::{EntityKind, Error};
 use crate::keys;
 use crate::model::{
-    AuditAction, NewWebhook, Quota, ResourceKind, Webhook, WebhookId, WebhookUpdate, WorkspaceId,
+    AuditAction, NewWebhook, OrgId, Quota, ResourceKind, Webhook, WebhookId, WebhookUpdate,
+    WorkspaceId,
 };
 use crate::operation::Operation;
+use crate::service::access::created::{CreatedRecord, Ending, Endings, endpoint_state};
 use crate::service::deliveries::{EndpointParent, EndpointQueue, EndpointSwitch, UrlConfirmation};
 use crate::service::endpoints::show_confirmations;
 use crate::service::operation::{Authorized, Prefetch};
@@ -13,17 +18,21 @@ use crate::service::page::{Listing, Page, PageRecord, PageRequest};
 use crate::service::quota::{RecordLimit, release_unit};
 use crate::service::secrets::sealing::{RotatedSecret, SealedRecord};
 use crate::service::{Caller, IfMatch, Webhooks, WithEtag};
-use crate::store::{Direction, Key};
+use crate::store::{Direction, Key, Transaction};
 
 type Stored = SealedRecord<Webhook>;
+
+/// Action that the member of a webhook needs.
+const NEEDED: Option<Action> = Some(Action::WebhookManage);
 
 impl Webhooks<'_> {
     /// Registers an outbound webhook.
     ///
     /// The signing secret is returned only here, not by a repetition with the idempotency key. The
     /// webhook receives a `webhook.ping`, unless its organisation has confirmed its URL in the last
-    /// 90 days. Once the URL is confirmed, it receives events while the credential of the caller is
-    /// valid and permits `webhook:manage` in the workspace.
+    /// 90 days. Once the URL is confirmed, it receives events while the member has `webhook:manage`
+    /// in the workspace. Created with a scoped token, it has the scope of the token and ends with
+    /// it; no end of another credential ends it, unless on request.
     ///
     /// # Errors
     /// Those of [`Operation::CreateWebhook`]; [`Error::InvalidRequest`] for an address that
@@ -72,10 +81,14 @@ impl Webhooks<'_> {
                         created_by: op.principal.member_id(),
                         created_at: now,
                         updated_at: now,
+                        status: None,
                     };
                     let resource = (ResourceKind::Webhook, id.0);
                     op.created(AuditAction::WebhookCreate, resource, &webhook);
-                    let stored = SealedRecord::new(&webhook, sealed, op.principal.delegator());
+                    let delegator = op.principal.delegator();
+                    let stored = SealedRecord::new(&webhook, sealed, delegator);
+                    let record = CreatedRecord::Webhook(workspace);
+                    delegator.add_to_index(&mut op.transaction, org, id.0, record);
                     let key = keys::webhook(org, workspace, id);
                     op.transaction.create(key, &stored);
                     let parent = EndpointParent::Webhook(workspace);
@@ -84,7 +97,7 @@ impl Webhooks<'_> {
                     EndpointQueue::create(transaction, org, workspace, endpoint, parent, due)
                         .await?;
                     webhook.signing_secret = Some(secret);
-                    op.done(webhook)
+                    op.done(with_status(webhook, None))
                 },
                 |caller, replay| async move {
                     let id = WebhookId(replay.created);
@@ -114,15 +127,29 @@ impl Webhooks<'_> {
                 let range = keys::webhooks(org, workspace);
                 let listing = Listing::new("webhooks", &(), range, Direction::Forward);
                 let prefetch = Prefetch::page(&listing, page);
-                let mut op = caller.in_workspace(workspace, prefetch).await?;
+                let next = |transaction: &Transaction| {
+                    let (place, first) = ((org, workspace), listing.first_read(page));
+                    let delegator = |stored: &Stored| stored.delegator;
+                    Endings::prefetch_page(transaction, place, first, delegator)
+                };
+                let op = caller.in_workspace_then(workspace, prefetch, &next);
+                let mut op = op.await?;
                 let show = |_: &Key, stored: Stored| Ok(PageRecord::Shown(stored));
                 let found = listing.page(&mut op.transaction, page, show).await?;
+                let delegators = found.data.iter().map(|stored| stored.delegator);
+                let delegators = delegators.collect();
+                let endings = op.endings(workspace, NEEDED, delegators).await?;
                 let Page {
                     mut data,
                     next_cursor,
                 } = found;
-                show_confirmations(&mut op.transaction, org, &mut data, op.now).await?;
-                let data = data.into_iter().map(|stored| stored.record).collect();
+                let (now, transaction) = (op.now, &mut op.transaction);
+                let is_ended = |stored: &Stored| endings.of(&stored.delegator).is_some();
+                show_confirmations(transaction, org, &mut data, is_ended, now).await?;
+                let records = data.into_iter();
+                let data = records
+                    .map(|stored| with_status(stored.record, endings.of(&stored.delegator)))
+                    .collect();
                 op.done(Page { data, next_cursor })
             })
             .await
@@ -140,11 +167,16 @@ impl Webhooks<'_> {
     ) -> Result<WithEtag<Webhook>, Error> {
         self.service
             .perform(Operation::GetWebhook, caller, |caller| async move {
-                let key = keys::webhook(caller.org(), workspace, id);
+                let org = caller.org();
+                let key = keys::webhook(org, workspace, id);
                 let prefetch = Prefetch::keys([key.clone()]);
-                let mut op = caller.in_workspace(workspace, prefetch).await?;
+                let next =
+                    |transaction: &Transaction| owner_reads(transaction, org, workspace, &key);
+                let op = caller.in_workspace_then(workspace, prefetch, &next);
+                let mut op = op.await?;
                 let stored: Stored = op.find(&key, EntityKind::Webhook).await?;
-                let found = shown(&mut op, stored).await?;
+                let ending = op.ending(workspace, NEEDED, stored.delegator).await?;
+                let found = shown(&mut op, stored, ending).await?;
                 op.done(found)
             })
             .await
@@ -153,9 +185,9 @@ impl Webhooks<'_> {
     /// Changes an outbound webhook. An update that changes nothing returns it as it is.
     ///
     /// An update of `is_active` overrides the service, if it has disabled the webhook. With a new
-    /// `url`, the webhook depends on the credential of the caller from then on. Unless its
-    /// organisation has confirmed that URL in the last 90 days, it receives nothing but pings until
-    /// the URL has answered one.
+    /// `url`, the webhook belongs to the caller or its scoped token from then on, as a new one
+    /// would. Unless its organisation has confirmed that URL in the last 90 days, it receives
+    /// nothing but pings until the URL has answered one.
     ///
     /// # Errors
     /// Those of [`Operation::UpdateWebhook`].
@@ -175,12 +207,14 @@ impl Webhooks<'_> {
                 let url = update.url.as_ref();
                 let url = url.map(|url| keys::url_confirmation(org, url.as_str()));
                 let prefetch = Prefetch::keys([key.clone(), keys::endpoint(org, id.into())]);
-                let mut op = caller
-                    .in_workspace(workspace, prefetch.and_keys(url))
-                    .await?;
+                let next =
+                    |transaction: &Transaction| owner_reads(transaction, org, workspace, &key);
+                let op = caller.in_workspace_then(workspace, prefetch.and_keys(url), &next);
+                let mut op = op.await?;
                 let mut stored: Stored = op.find(&key, EntityKind::Webhook).await?;
+                let mut ending = op.ending(workspace, NEEDED, stored.delegator).await?;
                 let before = stored.record.clone();
-                IfMatch::require(if_match, &before)?;
+                IfMatch::require(if_match, &with_status(before.clone(), ending))?;
                 let mut after = before.clone();
                 after.event_type = update.event_type.unwrap_or(after.event_type);
                 after.url = update.url.clone().unwrap_or(after.url);
@@ -196,7 +230,7 @@ impl Webhooks<'_> {
                         UrlConfirmation::is_given(transaction, org, &after.url, now).await?;
                 }
                 if after == before {
-                    let unchanged = shown(&mut op, stored).await?;
+                    let unchanged = shown(&mut op, stored, ending).await?;
                     return op.done(unchanged);
                 }
                 after.updated_at = op.now;
@@ -217,13 +251,17 @@ impl Webhooks<'_> {
                 }
                 if is_moved {
                     // A new URL transfers ownership: deliveries follow the caller's permissions.
-                    stored.delegator = op.principal.delegator();
+                    let (by, place) = (op.principal.delegator(), place(workspace, id));
+                    stored
+                        .delegator
+                        .replace(by, &mut op.transaction, org, place);
+                    ending = None;
                 }
                 stored.record = after.clone();
                 op.transaction.put(key, &stored);
                 let resource = (ResourceKind::Webhook, id.0);
                 op.changed(AuditAction::WebhookUpdate, resource, &before, &after);
-                let changed = shown(&mut op, stored).await?;
+                let changed = shown(&mut op, stored, ending).await?;
                 op.done(changed)
             })
             .await
@@ -248,6 +286,8 @@ impl Webhooks<'_> {
                 let now = op.now;
                 let stored: Stored = op.find(&key, EntityKind::Webhook).await?;
                 op.transaction.delete(key);
+                let delegator = stored.delegator;
+                delegator.remove_from_index(&mut op.transaction, org, id.0);
                 let counter = keys::webhook_count(org, workspace);
                 op.transaction.add(counter, -1);
                 release_unit(&mut op.transaction, org, Quota::Endpoints);
@@ -263,7 +303,7 @@ impl Webhooks<'_> {
 
     /// Replaces the signing secret of an outbound webhook.
     ///
-    /// From then on, the webhook depends on the credential of the caller.
+    /// From then on, the webhook belongs to the caller or its scoped token, as a new one would.
     ///
     /// The new one is returned only here. The old one remains valid for 24 hours; the one before it
     /// becomes invalid.
@@ -281,13 +321,17 @@ impl Webhooks<'_> {
                 Operation::RotateWebhookSecret,
                 caller,
                 |caller| async move {
-                    let key = keys::webhook(caller.org(), workspace, id);
+                    let org = caller.org();
+                    let key = keys::webhook(org, workspace, id);
                     let prefetch = Prefetch::keys([key.clone()]);
                     let mut op = caller.in_workspace(workspace, prefetch).await?;
                     let mut stored: Stored = op.find(&key, EntityKind::Webhook).await?;
                     let now = op.now;
                     let rotated = stored.rotate(op.sealer().await?, id.0, now, self.service.env());
-                    stored.delegator = op.principal.delegator();
+                    let (by, place) = (op.principal.delegator(), place(workspace, id));
+                    stored
+                        .delegator
+                        .replace(by, &mut op.transaction, org, place);
                     op.transaction.put(key, &stored);
                     let resource = (ResourceKind::Webhook, id.0);
                     op.rotated(AuditAction::WebhookRotateSecret, resource, &rotated);
@@ -298,13 +342,44 @@ impl Webhooks<'_> {
     }
 }
 
-/// Returns a webhook as callers see it. Its entity tag is that of the stored record, which time and
-/// pings to other endpoints do not change.
-async fn shown(op: &mut Authorized<'_>, mut stored: Stored) -> Result<WithEtag<Webhook>, Error> {
-    let WithEtag { etag, .. } = WithEtag::strong(stored.record.clone());
+/// Returns the reads about the owner of a webhook that was prefetched.
+fn owner_reads(
+    transaction: &Transaction,
+    org: OrgId,
+    workspace: WorkspaceId,
+    key: &Key,
+) -> Prefetch {
+    let stored = transaction.prefetched().get::<Stored>(key).ok().flatten();
+    Endings::prefetch((org, workspace), stored.map(|stored| stored.delegator))
+}
+
+/// Returns the place of a webhook in the index of what credentials created.
+fn place(workspace: WorkspaceId, id: WebhookId) -> (Uuid, CreatedRecord) {
+    (id.0, CreatedRecord::Webhook(workspace))
+}
+
+/// Returns a webhook as callers see it. Its entity tag is that of the stored record with its
+/// status, which pings to other endpoints do not change.
+async fn shown(
+    op: &mut Authorized<'_>,
+    mut stored: Stored,
+    ending: Option<Ending>,
+) -> Result<WithEtag<Webhook>, Error> {
+    let WithEtag { etag, .. } = WithEtag::strong(with_status(stored.record.clone(), ending));
     let (org, now) = (op.org(), op.now);
-    let shown = std::slice::from_mut(&mut stored);
-    show_confirmations(&mut op.transaction, org, shown, now).await?;
-    let value = stored.record;
+    let records = std::slice::from_mut(&mut stored);
+    let is_ended = |_: &Stored| ending.is_some();
+    show_confirmations(&mut op.transaction, org, records, is_ended, now).await?;
+    let value = with_status(stored.record, ending);
     Ok(WithEtag { value, etag })
+}
+
+/// Returns a webhook with its status. One that has ended is never active.
+fn with_status(webhook: Webhook, ending: Option<Ending>) -> Webhook {
+    let state = endpoint_state(webhook.is_active, webhook.is_confirmed);
+    Webhook {
+        is_active: webhook.is_active && ending.is_none(),
+        status: Some(Ending::status(ending, state)),
+        ..webhook
+    }
 }

@@ -243,7 +243,7 @@ pub(super) fn erasure_prefetch(org: OrgId, request: &NewErasure) -> Prefetch {
 /// Checks that the scope exists, and that the caller may erase everything in it.
 ///
 /// Named memories are decided on one by one. The counts of a source or a member show what the caller
-/// may not know of, unless it may erase everywhere.
+/// may not know of, unless it may erase everywhere, also in each private workspace.
 pub(super) async fn require_scope(
     op: &mut Authorized<'_>,
     request: &NewErasure,
@@ -254,6 +254,9 @@ pub(super) async fn require_scope(
     }
     if op.principal.is_narrowed() {
         return Err(Denial::OutOfScope.into());
+    }
+    if op.principal.is_shut_out() {
+        return Err(Denial::MissingPermission(Action::ErasureManage).into());
     }
     if !op.principal.is_owner() {
         let read = workspace_roles_read(org, op.principal.member_id());
@@ -367,6 +370,7 @@ async fn erase_named(
         let is_hidden = matches!(outcome, AuditOutcome::Denied(Denial::Invisible));
         entries.push(MemoryAudit {
             memory_id: id,
+            is_own: false,
             outcome,
             before: labels.clone().filter(|_| !is_hidden),
             after: None,

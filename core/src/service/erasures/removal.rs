@@ -30,11 +30,15 @@ const CITATIONS_PER_READ: usize = 20;
 const RECALLS_PER_STEP: usize = 50;
 /// Number of messages of a chat that the commit of its deletion deletes.
 const MESSAGES_PER_COMMIT: usize = 200;
+/// Maximum number of mutations of a step. It is less than a commit may have, so that no step keeps
+/// other commits waiting.
+const STEP_MUTATIONS_MAX: usize = 4_096;
+const _: () = assert!(STEP_MUTATIONS_MAX <= COMMIT_MUTATIONS_MAX);
 /// Maximum number of mutations that the removal of a memory takes.
 ///
-/// An upper bound: its records, its source key and the mark of that key, the counters that count
-/// it, and one event.
-const MUTATIONS_PER_MEMORY: usize = 9;
+/// An upper bound: its records, its source key and the mark of that key, its marks, the counters
+/// that count it and its label, and one event.
+const MUTATIONS_PER_MEMORY: usize = 16;
 /// Maximum number of mutations that a citation subscription of a removed recall takes.
 const MUTATIONS_PER_SUBSCRIPTION: usize = 8;
 /// Number of mutations for the audit log, the receipt and the progress.
@@ -136,7 +140,7 @@ impl<'r> Removal<'r> {
 
     /// Returns true if the commit has room for further mutations.
     fn has_room(&self, mutations: usize) -> bool {
-        self.mutations + mutations <= COMMIT_MUTATIONS_MAX
+        self.mutations + mutations <= STEP_MUTATIONS_MAX
     }
 
     /// Adds pages of the audit log about memories.
@@ -155,7 +159,7 @@ impl<'r> Removal<'r> {
 
     /// Removes a memory, whose records the commit checks.
     pub(crate) fn memory(&mut self, transaction: &mut Transaction, found: &FoundMemory) {
-        found.remove(transaction, self.org);
+        found.remove(transaction, (self.org, self.now));
         let (workspace, content) = (found.labels.workspace_id, &found.content);
         if let (Some(erased), Some(name)) = (&self.erased_keys, &content.source_key) {
             let mark = erased.mark(workspace, content.origin_source_id, name);
@@ -259,6 +263,7 @@ impl<'r> Removal<'r> {
                 .await?;
             transaction.delete(found.key.clone());
             transaction.delete(keys::subscription_id(org, id));
+            stored.delegator.remove_from_index(transaction, org, id.0);
             self.counts.citation_subscriptions += 1;
             release_unit(transaction, org, Quota::Endpoints);
             self.note_removed(ResourceKind::Subscription, id.0, state(&stored.record));

@@ -129,6 +129,7 @@ impl KnowledgeService {
             member: Some(receipt.created_by),
             credential: work.credential,
             webhook: None,
+            workspace: None,
             client: ClientInfo::default(),
         };
         if !has_more {
@@ -201,6 +202,7 @@ impl KnowledgeService {
             work.memories.push(id);
             entries.push(MemoryAudit {
                 memory_id: id,
+                is_own: false,
                 outcome: AuditOutcome::Ok,
                 before: Some(found.labels),
                 after: None,

@@ -5,20 +5,23 @@ use crate::error::{EntityKind, Error};
 use crate::keys;
 use crate::model::{
     AuditAction, InboundWebhook, InboundWebhookId, InboundWebhookUpdate, NewInboundWebhook, Quota,
-    ResourceKind, Source, SourceId, WorkspaceId,
+    ResourceKind, ResourceState, Source, SourceId, WorkspaceId,
 };
 use crate::operation::Operation;
+use crate::service::access::created::{CreatedRecord, Ending, Endings};
 use crate::service::operation::{Authorized, Prefetch, Unauthenticated};
 use crate::service::page::{Listing, Page, PageRecord, PageRequest};
 use crate::service::quota::{RecordLimit, release_unit};
 use crate::service::secrets::sealing::{RotatedSecret, SealedRecord};
 use crate::service::{Caller, IfMatch, InboundWebhooks, WithEtag};
-use crate::store::{Direction, Key};
+use crate::store::{Direction, Key, Transaction};
 
 pub(crate) type Stored = SealedRecord<InboundWebhook>;
 
 /// Actions of an inbound webhook.
 const ACTIONS: ActionSet = ActionSet::of(&[Action::MemoryCreate, Action::MemoryUpdate]);
+/// Action that the member of an inbound webhook needs for every message.
+const NEEDED: Option<Action> = Some(Action::MemoryCreate);
 /// Kind of the sources of inbound webhooks.
 const SOURCE_KIND: &str = "inbound_webhook";
 
@@ -27,8 +30,8 @@ impl InboundWebhooks<'_> {
     ///
     /// Senders post to its URL and sign with its secret, which is returned only here, not by a
     /// repetition with the idempotency key. Messages are processed with the permissions that the
-    /// credential of the caller has at that time; once it has expired or is revoked, they are
-    /// rejected.
+    /// member has at that time. Registered with a scoped token, the webhook has the scope of the
+    /// token and ends with it; no end of another credential ends it, unless on request.
     ///
     /// # Errors
     /// Those of [`Operation::CreateInboundWebhook`]; [`Error::InvalidRequest`] for a workspace with
@@ -71,6 +74,7 @@ impl InboundWebhooks<'_> {
                         created_by: member,
                         created_at: now,
                         updated_at: now,
+                        status: None,
                     };
                     let source = Source {
                         id: webhook.source_id,
@@ -82,12 +86,17 @@ impl InboundWebhooks<'_> {
                     op.transaction.create(key, &source);
                     let resource = (ResourceKind::InboundWebhook, id.0);
                     op.created(AuditAction::InboundWebhookCreate, resource, &webhook);
-                    let stored = SealedRecord::new(&webhook, sealed, op.principal.delegator());
+                    let delegator = op.principal.delegator();
+                    let stored = SealedRecord::new(&webhook, sealed, delegator);
+                    let is_permitted = op.held_in(workspace).contains(Action::MemoryCreate);
                     let transaction = &mut op.transaction;
                     transaction.create(keys::inbound_webhook(org, workspace, id), &stored);
                     transaction.create(keys::inbound_webhook_id(org, id), &workspace);
+                    let record = CreatedRecord::InboundWebhook(workspace);
+                    delegator.add_to_index(transaction, org, id.0, record);
                     webhook.signing_secret = Some(secret);
-                    op.done(webhook)
+                    let ending = (!is_permitted).then_some(Ending::SUSPENSION);
+                    op.done(shown(webhook, ending))
                 },
                 |caller, replay| async move {
                     let id = InboundWebhookId(replay.created);
@@ -117,10 +126,24 @@ impl InboundWebhooks<'_> {
                     let range = keys::inbound_webhooks(org, workspace);
                     let listing = Listing::new("inbound_webhooks", &(), range, Direction::Forward);
                     let prefetch = Prefetch::page(&listing, page);
-                    let mut op = caller.in_workspace(workspace, prefetch).await?;
-                    let show = |_: &Key, stored: Stored| Ok(PageRecord::Shown(stored.record));
+                    let next = |transaction: &Transaction| {
+                        let (place, first) = ((org, workspace), listing.first_read(page));
+                        let delegator = |stored: &Stored| stored.delegator;
+                        Endings::prefetch_page(transaction, place, first, delegator)
+                    };
+                    let op = caller.in_workspace_then(workspace, prefetch, &next);
+                    let mut op = op.await?;
+                    let show = |_: &Key, stored: Stored| Ok(PageRecord::Shown(stored));
                     let found = listing.page(&mut op.transaction, page, show).await?;
-                    op.done(found)
+                    let delegators = found.data.iter().map(|stored| stored.delegator);
+                    let delegators = delegators.collect();
+                    let endings = op.endings(workspace, NEEDED, delegators).await?;
+                    let records = found.data.into_iter();
+                    let data = records
+                        .map(|stored| shown(stored.record, endings.of(&stored.delegator)))
+                        .collect();
+                    let next_cursor = found.next_cursor;
+                    op.done(Page { data, next_cursor })
                 },
             )
             .await
@@ -138,8 +161,9 @@ impl InboundWebhooks<'_> {
     ) -> Result<WithEtag<InboundWebhook>, Error> {
         self.service
             .perform(Operation::GetInboundWebhook, caller, |caller| async move {
-                let (op, _, stored) = find(caller, workspace, id).await?;
-                op.done(WithEtag::strong(stored.record))
+                let (mut op, _, stored) = find(caller, workspace, id).await?;
+                let ending = op.ending(workspace, NEEDED, stored.delegator).await?;
+                op.done(WithEtag::strong(shown(stored.record, ending)))
             })
             .await
     }
@@ -163,19 +187,20 @@ impl InboundWebhooks<'_> {
                 caller,
                 |caller| async move {
                     let (mut op, key, mut stored) = find(caller, workspace, id).await?;
+                    let ending = op.ending(workspace, NEEDED, stored.delegator).await?;
                     let before = stored.record;
-                    IfMatch::require(if_match, &before)?;
+                    IfMatch::require(if_match, &shown(before.clone(), ending))?;
                     let mut after = before.clone();
                     after.name = update.name.clone().unwrap_or(after.name);
                     if after == before {
-                        return op.done(WithEtag::strong(before));
+                        return op.done(WithEtag::strong(shown(before, ending)));
                     }
                     after.updated_at = op.now;
                     stored.record = after.clone();
                     op.transaction.put(key, &stored);
                     let resource = (ResourceKind::InboundWebhook, id.0);
                     op.changed(AuditAction::InboundWebhookUpdate, resource, &before, &after);
-                    op.done(WithEtag::strong(after))
+                    op.done(WithEtag::strong(shown(after, ending)))
                 },
             )
             .await
@@ -205,6 +230,7 @@ impl InboundWebhooks<'_> {
                     let transaction = &mut op.transaction;
                     // Its identifier remains, so that its source stays closed to everybody else.
                     transaction.delete(key);
+                    stored.delegator.remove_from_index(transaction, org, id.0);
                     transaction.add(keys::inbound_webhook_count(org, workspace), -1);
                     release_unit(transaction, org, Quota::Endpoints);
                     let resource = (ResourceKind::InboundWebhook, id.0);
@@ -215,8 +241,8 @@ impl InboundWebhooks<'_> {
             .await
     }
 
-    /// Replaces the signing secret of an inbound webhook, which then acts for the caller, within the
-    /// scope of its credential.
+    /// Replaces the signing secret of an inbound webhook, which then belongs to the caller or its
+    /// scoped token, as a new one would.
     ///
     /// The new one is returned only here. The old one remains valid for 24 hours, unless a restore
     /// revoked it; the one before it becomes invalid.
@@ -244,7 +270,11 @@ impl InboundWebhooks<'_> {
                         stored.record.acts_as = member;
                         stored.record.updated_at = now;
                     }
-                    stored.delegator = op.principal.delegator();
+                    let (by, org) = (op.principal.delegator(), op.org());
+                    let place = (id.0, CreatedRecord::InboundWebhook(workspace));
+                    stored
+                        .delegator
+                        .replace(by, &mut op.transaction, org, place);
                     op.transaction.put(key, &stored);
                     let resource = (ResourceKind::InboundWebhook, id.0);
                     op.rotated(AuditAction::InboundWebhookRotateSecret, resource, &rotated);
@@ -261,9 +291,23 @@ async fn find(
     workspace: WorkspaceId,
     id: InboundWebhookId,
 ) -> Result<(Authorized<'_>, Key, Stored), Error> {
-    let key = keys::inbound_webhook(caller.org(), workspace, id);
+    let org = caller.org();
+    let key = keys::inbound_webhook(org, workspace, id);
     let prefetch = Prefetch::keys([key.clone()]);
-    let mut op = caller.in_workspace(workspace, prefetch).await?;
+    let next = |transaction: &Transaction| {
+        let stored = transaction.prefetched().get::<Stored>(&key).ok().flatten();
+        Endings::prefetch((org, workspace), stored.map(|stored| stored.delegator))
+    };
+    let op = caller.in_workspace_then(workspace, prefetch, &next);
+    let mut op = op.await?;
     let stored = op.find(&key, EntityKind::InboundWebhook).await?;
     Ok((op, key, stored))
+}
+
+/// Returns an inbound webhook with its status.
+fn shown(webhook: InboundWebhook, ending: Option<Ending>) -> InboundWebhook {
+    InboundWebhook {
+        status: Some(Ending::status(ending, ResourceState::Active)),
+        ..webhook
+    }
 }

@@ -197,8 +197,8 @@ impl InboundWebhooks<'_> {
     /// # Errors
     /// [`Error::InvalidRequest`] for invalid values; [`Error::NotFound`] or
     /// [`Error::Unauthenticated`] if the webhook was deleted or its secret replaced meanwhile;
-    /// [`Error::Forbidden`] if the member was removed, if the credential that the webhook depends on
-    /// has expired or was revoked, or if they do not permit `memory:create` there, or
+    /// [`Error::Forbidden`] if the member was removed, if the webhook has ended with the credential
+    /// that registered it, or if they do not permit `memory:create` there, or
     /// `memory:update` if a memory changes; [`Error::QuotaExceeded`], after which the same message
     /// is ingested as soon as there is room.
     pub async fn ingest_message(
@@ -332,6 +332,7 @@ impl KnowledgeService {
             let operation = AuditedOperation::begin(&transaction, self.env(), now);
             let actor = Actor {
                 webhook: Some(message.webhook),
+                workspace: Some(workspace),
                 ..Actor::new(&caller, message.client)
             };
             let audit = (operation, actor);

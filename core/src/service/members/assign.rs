@@ -144,7 +144,8 @@ pub(crate) async fn assign(
         MemberAssignment::Organization(role) => (Some(found.role), Some(role), None),
         MemberAssignment::Workspace(workspace, role) => {
             let place = keys::workspace(org, workspace);
-            if transaction.get::<Workspace>(&place).await?.is_none() {
+            let is_there = transaction.get::<Workspace>(&place).await?.is_some();
+            if !is_there || !authority.knows(workspace) {
                 return Err(Error::not_found(EntityKind::Workspace));
             }
             let old = keys::workspace_role(org, member, workspace);
@@ -199,14 +200,33 @@ impl Authority<'_> {
         }
     }
 
-    /// Checks that the authority covers all roles of a member.
+    /// Returns true if a workspace exists for the authority.
+    fn knows(self, workspace: WorkspaceId) -> bool {
+        match self {
+            Self::Caller(caller) => caller.knows(workspace),
+            Self::Operator(_) => true,
+        }
+    }
+
+    /// Returns true if a custom role exists for the authority.
+    fn knows_role(self, role: &CustomRole) -> bool {
+        match self {
+            Self::Caller(caller) => caller.knows_role(role),
+            Self::Operator(_) => true,
+        }
+    }
+
+    /// Checks that the authority covers all roles of a member that exist for it.
+    ///
+    /// Those in private workspaces that do not exist for it decide nothing: the answer would tell.
     ///
     /// # Errors
     /// [`Error::Forbidden`] otherwise.
     pub(crate) fn require_member(self, roles: &HeldRoles) -> Result<(), Error> {
         let everywhere = Reach::Organization(&roles.workspaces);
         self.require(roles.organization.actions_if_active(), everywhere)?;
-        roles.workspaces.iter().try_for_each(|(workspace, role)| {
+        let mut known = roles.workspaces.iter().filter(|(id, _)| self.knows(**id));
+        known.try_for_each(|(workspace, role)| {
             self.require(role.actions_if_active(), Reach::Workspace(*workspace))
         })
     }
@@ -259,7 +279,7 @@ pub(crate) async fn change_role(
     let own = workspace.and_then(|workspace| roles.workspaces.get(&workspace));
     let before = own.unwrap_or(&roles.organization).actions_if_active();
     let after = match new {
-        Some(new) => check_role(transaction, org, new, workspace).await?,
+        Some(new) => check_role(transaction, authority, new, workspace).await?,
         None => roles.organization.actions_if_active(),
     };
     match workspace {
@@ -279,23 +299,24 @@ pub(crate) async fn change_role(
     Ok(Some(Held(held)))
 }
 
-/// Checks that a role can be held there, and returns its actions.
+/// Checks that a role exists for the authority and can be held there, and returns its actions.
 ///
 /// # Errors
 /// [`Error::InvalidRequest`] otherwise.
 pub(crate) async fn check_role(
     transaction: &mut Transaction,
-    org: OrgId,
+    authority: Authority<'_>,
     role: RoleRef,
     workspace: Option<WorkspaceId>,
 ) -> Result<ActionSet, Error> {
+    let org = authority.org();
     let wrong = |message: &str| Error::invalid("role", ProblemCode::InvalidValue, message);
     let granted = match role {
         RoleRef::BuiltIn(role) => role.actions(),
         RoleRef::Custom(id) => {
             // The commit checks the version of the role, so that it cannot race with its deletion.
             let found = transaction.get::<CustomRole>(&keys::role(org, id)).await?;
-            let Some(found) = found else {
+            let Some(found) = found.filter(|found| authority.knows_role(found)) else {
                 let message = "must be a role of the organisation";
                 return Err(Error::invalid("role", ProblemCode::NotFound, message));
             };

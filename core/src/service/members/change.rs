@@ -22,6 +22,7 @@ use crate::service::members::assign::{
     current_role,
 };
 use crate::service::members::with_roles;
+use crate::service::memories::label_counts::count_teams;
 use crate::service::operation::{Authorized, Prefetch};
 use crate::service::page::{Listing, Page, PageRecord, PageRequest};
 use crate::service::provision::{mark_revoked, place};
@@ -158,7 +159,8 @@ impl Members<'_> {
                 let prefetch = details_prefetch(org, member);
                 let mut op = caller.in_organization(Some(org_slug), prefetch).await?;
                 let (stored, roles) = read_member(&mut op.transaction, org, member).await?;
-                op.done(WithEtag::strong(details(&stored, &roles)))
+                let found = WithEtag::strong(details(&op.principal, &stored, &roles));
+                op.done(found)
             })
             .await
     }
@@ -207,7 +209,8 @@ impl Members<'_> {
                     require_teams(&op.principal, &[], &new.teams)?;
                     let coverage = Coverage::of(&mut op.transaction, &op.principal).await?;
                     let authority = Authority::Caller(&coverage);
-                    let actions = check_role(&mut op.transaction, org, new.role, None).await?;
+                    let actions =
+                        check_role(&mut op.transaction, authority, new.role, None).await?;
                     authority.require(actions, Reach::Organization(&BTreeMap::new()))?;
                     check_owners(&mut op.transaction, authority, None, Some(new.role)).await?;
                     if op.transaction.get::<MemberId>(&handle).await?.is_some() {
@@ -219,22 +222,7 @@ impl Members<'_> {
                     let member = provisioning
                         .add_member(&mut op.transaction, org, new, now)
                         .await?;
-                    let link = new.login_link.then(|| {
-                        let transaction = &mut op.transaction;
-                        self.service.new_login_link(transaction, org, member.id)
-                    });
-                    if member.kind == MemberKind::User {
-                        let hash = link.as_ref().map(|link| link.secret.hash().to_string());
-                        let mark = keys::invitation(org, member.id);
-                        op.transaction.put(mark, &hash);
-                    }
-                    let state = NewMemberState {
-                        member: &member,
-                        login_link_id: link.as_ref().map(|link| link.record.id),
-                    };
-                    let resource = (ResourceKind::Member, member.id.0);
-                    op.created(AuditAction::MemberCreate, resource, &state);
-                    let login_link = link.map(|link| self.service.shown_login_link(link));
+                    let login_link = invite(&mut op, &member, new.login_link);
                     let workspace_roles = Vec::new();
                     let details = WithEtag::strong(MemberDetails {
                         member,
@@ -287,7 +275,7 @@ impl Members<'_> {
                 if let Some(key) = earlier.and_then(|hash| place(&hash))
                     && let Some(link) = op.transaction.get::<CredentialRecord>(&key).await?
                 {
-                    mark_revoked(&mut op.transaction, (key, &link), now).await?;
+                    mark_revoked(&mut op.transaction, (key, &link), false, now).await?;
                 }
                 let link = self
                     .service
@@ -328,7 +316,7 @@ impl Members<'_> {
                 let caller = caller.authenticate(prefetch).await?;
                 let mut op = caller.in_organization(Some(org_slug)).await?;
                 let (stored, roles) = read_member(&mut op.transaction, org, member).await?;
-                let mut details = details(&stored, &roles);
+                let mut details = details(&op.principal, &stored, &roles);
                 IfMatch::require(if_match, &details)?;
                 let before = details.member.clone();
                 let mut after = before.clone();
@@ -364,6 +352,7 @@ impl Members<'_> {
                     ..after.clone()
                 };
                 op.transaction.put(keys::member(org, member), &held);
+                count_teams(&mut op.transaction, org, &before.teams, &after.teams);
                 op.changed(action, (ResourceKind::Member, member.0), &before, &after);
                 details.member = after;
                 op.done(WithEtag::strong(details))
@@ -401,6 +390,25 @@ impl Members<'_> {
             })
             .await
     }
+}
+
+/// Marks a person as one who has no credential yet, creates a login link on request, and audits the
+/// addition of the member.
+fn invite(op: &mut Authorized<'_>, member: &Member, has_link: bool) -> Option<LoginLink> {
+    let (service, org) = (op.service, op.org());
+    let link = has_link.then(|| service.new_login_link(&mut op.transaction, org, member.id));
+    if member.kind == MemberKind::User {
+        let hash = link.as_ref().map(|link| link.secret.hash().to_string());
+        let mark = keys::invitation(org, member.id);
+        op.transaction.put(mark, &hash);
+    }
+    let state = NewMemberState {
+        member,
+        login_link_id: link.as_ref().map(|link| link.record.id),
+    };
+    let resource = (ResourceKind::Member, member.id.0);
+    op.created(AuditAction::MemberCreate, resource, &state);
+    link.map(|link| service.shown_login_link(link))
 }
 
 impl KnowledgeService {
@@ -464,9 +472,10 @@ async fn read_member(
     Ok((stored, roles))
 }
 
-/// Returns a member with its current roles.
-fn details(stored: &Member, roles: &HeldRoles) -> MemberDetails {
+/// Returns a member with its current roles, in workspaces those that the caller knows of.
+fn details(caller: &Principal, stored: &Member, roles: &HeldRoles) -> MemberDetails {
     let workspace_roles = roles.workspaces.iter();
+    let workspace_roles = workspace_roles.filter(|(place, _)| caller.knows(**place));
     MemberDetails {
         member: Member {
             role: roles.organization.reference(),
@@ -497,6 +506,12 @@ pub(crate) async fn require_covered(
         authority.require_owner()?;
     }
     authority.require_member(roles)?;
+    // A private workspace that does not exist for the caller would through the credential.
+    let mut places = roles.workspaces.keys();
+    if !places.all(|place| op.principal.knows(*place)) {
+        let message = "cannot have a credential of a member that may do more than the caller";
+        return Err(Error::forbidden(message));
+    }
     require_teams(&op.principal, &[], &member.teams)
 }
 

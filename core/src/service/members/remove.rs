@@ -18,6 +18,7 @@ use crate::service::access::principal::workspace_roles_read;
 use crate::service::audit::write::{Actor, AuditedOperation, state};
 use crate::service::members::assign::{Authority, OWNER, current_role, is_last_owner, leave_role};
 use crate::service::members::with_roles;
+use crate::service::memories::label_counts::count_teams;
 use crate::service::operation::Prefetch;
 use crate::service::quota::release_unit;
 use crate::service::tasks::ScheduledTask;
@@ -128,6 +129,7 @@ impl KnowledgeService {
         transaction.delete(key);
         transaction.delete(keys::member_refusals(org, member));
         transaction.delete(keys::invitation(org, member));
+        count_teams(transaction, org, &found.teams, &[]);
         leave_role(transaction, org, (found.role, held), member, None);
         if found.kind == MemberKind::User {
             transaction.add(keys::member_count(org), -1);

@@ -6,13 +6,14 @@
 //! crash in between has no visible effect.
 
 use crate::access::{BaseRole, BuiltInRole, RoleRef};
-use crate::error::{EntityKind, Error, ProblemCode};
+use crate::error::{Error, ProblemCode};
 use crate::keys;
 use crate::model::{
     AuditAction, CustomRole, Member, MemberId, OrgId, ResourceKind, RoleId, WorkspaceId,
 };
 use crate::operation::Operation;
 use crate::service::access::coverage::Coverage;
+use crate::service::access::principal::Principal;
 use crate::service::access::roles::{REDIRECTS_MAX, follow_role};
 use crate::service::audit::write::state;
 use crate::service::members::roles::DeleteRole;
@@ -62,11 +63,11 @@ impl Roles<'_> {
                 let caller = caller.authenticate(prefetch).await?;
                 let mut op = caller.in_organization(Some(org_slug)).await?;
                 let now = op.now;
-                let deleted: CustomRole = op.find(&key, EntityKind::Role).await?;
+                let deleted = op.find_role(&key).await?;
                 let mut actions = deleted.actions_if_active();
                 if let Some(target) = request.reassign_to {
-                    actions =
-                        actions | check_target(&mut op.transaction, org, role, target).await?;
+                    let (transaction, caller) = (&mut op.transaction, &op.principal);
+                    actions = actions | check_target(transaction, caller, role, target).await?;
                 }
                 let coverage = Coverage::of(&mut op.transaction, &op.principal).await?;
                 coverage.require_role(&deleted, actions)?;
@@ -255,7 +256,7 @@ async fn drop_redirects(
 /// [`Error::InvalidRequest`] if it cannot.
 async fn check_target(
     transaction: &mut Transaction,
-    org: OrgId,
+    caller: &Principal,
     role: RoleId,
     target: RoleRef,
 ) -> Result<crate::access::ActionSet, Error> {
@@ -274,9 +275,9 @@ async fn check_target(
         return Err(wrong("must differ from the deleted role"));
     }
     let found = transaction
-        .get::<CustomRole>(&keys::role(org, target))
+        .get::<CustomRole>(&keys::role(caller.org_id(), target))
         .await?;
-    let Some(found) = found else {
+    let Some(found) = found.filter(|found| caller.knows_role(found)) else {
         return Err(Error::invalid(
             "reassign_to",
             ProblemCode::NotFound,

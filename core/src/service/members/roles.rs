@@ -11,10 +11,10 @@ use crate::request::rules::Parsed;
 use crate::request::{Path, Problems, request};
 use crate::service::access::coverage::Coverage;
 use crate::service::members::{ROLES_PREFETCHED, with_roles};
-use crate::service::operation::Prefetch;
+use crate::service::operation::{Authorized, Prefetch};
 use crate::service::quota::RecordLimit;
 use crate::service::{Caller, IfMatch, Roles, WithEtag};
-use crate::store::{RangeRead, Transaction, decode_value};
+use crate::store::{Key, RangeRead, Transaction, decode_value};
 
 request! {
     /// A request to delete a custom role.
@@ -55,6 +55,7 @@ impl Roles<'_> {
                 let found = op.transaction.scan(&RangeRead::all(range)).await?;
                 let roles: Result<Vec<CustomRole>, _> = found.iter().map(decode_value).collect();
                 let mut roles = roles?;
+                roles.retain(|role| op.principal.knows_role(role));
                 roles.sort_by(|a, b| (&a.name, a.id).cmp(&(&b.name, b.id)));
                 op.done(roles)
             })
@@ -76,7 +77,7 @@ impl Roles<'_> {
                 let key = keys::role(caller.org(), role);
                 let prefetch = Prefetch::keys([key.clone()]);
                 let mut op = caller.in_organization(Some(org_slug), prefetch).await?;
-                let found: CustomRole = op.find(&key, EntityKind::Role).await?;
+                let found = op.find_role(&key).await?;
                 op.done(WithEtag::strong(found))
             })
             .await
@@ -109,8 +110,9 @@ impl Roles<'_> {
                     let caller = caller.authenticate(prefetch).await?;
                     let mut op = caller.in_organization(Some(org_slug)).await?;
                     let now = op.now;
+                    let is_known = request.workspace_id.is_none_or(|id| op.principal.knows(id));
                     if let Some(key) = workspace
-                        && op.transaction.get::<Workspace>(&key).await?.is_none()
+                        && (op.transaction.get::<Workspace>(&key).await?.is_none() || !is_known)
                     {
                         let (path, message) =
                             ("workspace_id", "must be a workspace of the organisation");
@@ -173,7 +175,7 @@ impl Roles<'_> {
                 let prefetch = with_roles(Prefetch::keys([key.clone()]).and_keys(slug), org);
                 let caller = caller.authenticate(prefetch).await?;
                 let mut op = caller.in_organization(Some(org_slug)).await?;
-                let before: CustomRole = op.find(&key, EntityKind::Role).await?;
+                let before = op.find_role(&key).await?;
                 IfMatch::require(if_match, &before)?;
                 let mut after = update.applied_to(&before);
                 if after == before {
@@ -197,6 +199,22 @@ impl Roles<'_> {
                 op.done(WithEtag::strong(after))
             })
             .await
+    }
+}
+
+impl Authorized<'_> {
+    /// Reads a custom role that exists for the caller.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], also for a role of a private workspace that does not exist for the
+    /// caller; those of the store.
+    pub(super) async fn find_role(&mut self, key: &Key) -> Result<CustomRole, Error> {
+        let found: CustomRole = self.find(key, EntityKind::Role).await?;
+        if self.principal.knows_role(&found) {
+            Ok(found)
+        } else {
+            Err(Error::not_found(EntityKind::Role))
+        }
     }
 }
 

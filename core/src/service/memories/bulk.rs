@@ -8,15 +8,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
+use uuid::Uuid;
 
 use crate::access::{Action, ActionSet};
 use crate::digest::sha256;
 use crate::error::Error;
 use crate::keys;
 use crate::model::{
-    AuditAction, AuditLogId, BulkItem, BulkItemError, BulkItemErrorCode, BulkResult, BulkSummary,
-    BulkUpdate, EventData, Memory, MemoryChange, MemoryId, MemoryLabels, OperationId, OrgId,
-    WorkspaceId,
+    AudienceLabel, AuditAction, AuditLogId, BulkItem, BulkItemError, BulkItemErrorCode, BulkResult,
+    BulkSummary, BulkUpdate, EventData, Memory, MemoryChange, MemoryId, MemoryLabels, OperationId,
+    OrgId, WorkspaceId,
 };
 use crate::operation::Operation;
 use crate::service::access::monitor::{Monitor, Subject, Use, slugs_read};
@@ -25,14 +26,20 @@ use crate::service::audit::entry::AuditOutcome;
 use crate::service::audit::pages::read_memory_entries;
 use crate::service::audit::runs::MemoryAudit;
 use crate::service::audit::write::{Actor, AuditedOperation};
+use crate::service::memories::audiences::{LabelChange, impact, people_read, without_members};
+use crate::service::memories::derived::{self, Changes};
+use crate::service::memories::label_counts::count_labels;
 use crate::service::memories::sources::{check_source, require_open_source, source_keys};
 use crate::service::operation::idempotency::{IdempotencyKey, IdempotencyRecord};
 use crate::service::operation::{Authorized, Prefetch};
 use crate::service::outbox::{Outbox, sequences_read};
 use crate::service::tasks::ScheduledTask;
 use crate::service::{Caller, KnowledgeService, Memories};
-use crate::store::{Entry, Key, Prepared, Transaction, decode_alike, encode};
+use crate::store::{Entry, Key, Prepared, Transaction, decode_alike, encode, read_json};
 
+/// Identifiers in the result of a dry run.
+const NO_OPERATION: OperationId = OperationId(Uuid::nil());
+const NO_ENTRY: AuditLogId = AuditLogId(Uuid::nil());
 /// Name of the operation in idempotency records.
 const OPERATION: &str = "bulk_update";
 /// Number of different labels about which decisions are remembered in an update.
@@ -63,6 +70,9 @@ impl Memories<'_> {
     /// The same request with the same key, by the same member and within the retention of results,
     /// returns the stored result with `replayed` set to true and changes nothing. The key is an
     /// argument because every bulk update needs one.
+    ///
+    /// A dry run returns the same items and its impact. It changes and audits nothing, and neither
+    /// uses nor stores a result for the key.
     ///
     /// # Errors
     /// Those of [`Operation::BulkUpdateMemories`]; [`Error::InvalidRequest`] for a request outside
@@ -103,7 +113,9 @@ impl Memories<'_> {
                 let org = caller.org();
                 let memory_keys = &keys::memories_named(org, &request.memory_ids);
                 let source = request.change.source_id.into_iter();
+                let audience = request.change.audience_tag.as_ref();
                 let prefetch = Prefetch::keys(source.flat_map(|source| source_keys(org, source)))
+                    .and_keys(audience.and_then(|label| people_read(org, label)))
                     .and_keys(memory_keys.iter().cloned())
                     .and_idempotency(OPERATION, key)
                     .and_range(sequences_read(org))
@@ -113,6 +125,16 @@ impl Memories<'_> {
                 let record_key = keys::idempotency(org, member, OPERATION, key.as_str());
                 let mut op = caller.authorize_per_resource().await?;
                 op.require_somewhere(request.required_actions()).await?;
+                if request.dry_run {
+                    let without_members = labels_without_members(&mut op, request).await?;
+                    let update = Update {
+                        audited: None,
+                        request,
+                        memory_keys,
+                        without_members,
+                    };
+                    return self.service.change_memories(op, update).await;
+                }
                 let record = op.transaction.get::<IdempotencyRecord>(&record_key).await?;
                 if let Some(record) = record.filter(|record| op.now < record.expires_at) {
                     if record.fingerprint != *fingerprint {
@@ -121,6 +143,9 @@ impl Memories<'_> {
                     let result = replay(&mut op, &record, request, memory_keys).await?;
                     return op.done(result);
                 }
+                let without_members = labels_without_members(&mut op, request).await?;
+                let kept = (!without_members.is_empty())
+                    .then(|| serde_json::to_string(&without_members).expect("labels serialise"));
                 let (operation, actor) = op.audit(AuditAction::MemoryBulkUpdate);
                 let expires_at = op.now.plus(self.service.limits().idempotency_retention);
                 let record = IdempotencyRecord {
@@ -128,45 +153,79 @@ impl Memories<'_> {
                     fingerprint: fingerprint.clone(),
                     first_audit_id: operation.first_audit_id,
                     items: u32::try_from(request.memory_ids.len()).unwrap_or(u32::MAX),
-                    kept: None,
+                    kept,
                     expires_at,
                 };
                 op.transaction.put(record_key.clone(), &record);
                 let expiry = ScheduledTask::record(record_key);
                 expiry.schedule(&mut op.transaction, expires_at, self.service.env());
-                let operation = (operation, actor);
-                self.service
-                    .change_memories(op, operation, request, memory_keys)
-                    .await
+                let update = Update {
+                    audited: Some((operation, actor)),
+                    request,
+                    memory_keys,
+                    without_members,
+                };
+                self.service.change_memories(op, update).await
             })
             .await
     }
 }
 
-impl KnowledgeService {
-    async fn change_memories(
-        &self,
-        mut op: Authorized<'_>,
-        (operation, actor): (AuditedOperation, Actor),
-        request: &BulkUpdate,
-        memory_keys: &[Key],
-    ) -> Result<Prepared<BulkResult>, Error> {
-        let org = op.org();
-        check_source(&mut op.transaction, org, request.change.source_id).await?;
-        if let Some(source) = request.change.source_id {
-            require_open_source(&mut op.transaction, &op.principal.org, source).await?;
+/// A bulk update that is authorised.
+struct Update<'u> {
+    /// Operation and actor of the audit entries; `None` for a dry run.
+    audited: Option<(AuditedOperation, Actor)>,
+    request: &'u BulkUpdate,
+    memory_keys: &'u [Key],
+    /// Audience label that the update sets, if it covers nobody.
+    without_members: Vec<AudienceLabel>,
+}
+
+/// Returns the audience label that an update sets, if it covers nobody.
+async fn labels_without_members(
+    op: &mut Authorized<'_>,
+    request: &BulkUpdate,
+) -> Result<Vec<AudienceLabel>, Error> {
+    let set = request.change.audience_tag.as_slice();
+    if set.is_empty() {
+        return Ok(Vec::new());
+    }
+    without_members(&mut op.transaction, &op.principal, set).await
+}
+
+/// Decisions about the memories of an update, and what they change.
+struct Decided {
+    entries: Vec<MemoryAudit>,
+    effects: Effects,
+    /// Changes that a dry run does not make.
+    previewed: Vec<LabelChange>,
+}
+
+impl Decided {
+    /// Decides about each memory, and puts what changes, unless it is a dry run.
+    async fn of(op: &mut Authorized<'_>, update: &Update<'_>) -> Result<Self, Error> {
+        let (org, request) = (op.org(), update.request);
+        let change = &request.change;
+        let found = op.transaction.get_many::<Entry>(update.memory_keys).await?;
+        let found: Vec<Option<MemoryLabels>> = decode_alike(update.memory_keys, &found)?;
+        let subjects = subjects(request, &found);
+        let mut monitor = op.monitor(&subjects).await?;
+        if change.decides_review() {
+            monitor
+                .find_authors(&mut op.transaction, &subjects, !request.dry_run)
+                .await?;
         }
-        let found = op.transaction.get_many::<Entry>(memory_keys).await?;
-        let found: Vec<Option<MemoryLabels>> = decode_alike(memory_keys, &found)?;
-        let monitor = op.monitor(&subjects(request, &found)).await?;
-        let mut entries = Vec::with_capacity(found.len());
-        let mut effects = Effects::default();
+        let mut decided = Self {
+            entries: Vec::with_capacity(found.len()),
+            effects: Effects::default(),
+            previewed: Vec::new(),
+        };
         let mut decisions = Decisions {
             monitor: &monitor,
-            change: &request.change,
+            change,
             known: Vec::new(),
         };
-        for ((id, key), before) in request.memory_ids.iter().zip(memory_keys).zip(found) {
+        for ((id, key), before) in request.memory_ids.iter().zip(update.memory_keys).zip(found) {
             let (outcome, changed) = match &before {
                 None => (AuditOutcome::NotFound, None),
                 Some(before) => decisions.of(*id, before),
@@ -174,31 +233,63 @@ impl KnowledgeService {
             if let (AuditOutcome::Ok, Some(before), Some((after, stored))) =
                 (outcome, &before, changed)
             {
-                op.transaction.put_encoded(key.clone(), stored.clone());
-                effects.note(*id, before, after);
+                if request.dry_run {
+                    decided.previewed.push(LabelChange {
+                        id: *id,
+                        before: before.clone(),
+                        after: after.clone(),
+                    });
+                } else {
+                    op.transaction.put_encoded(key.clone(), stored.clone());
+                    derived::file(&mut op.transaction, org, *id, Some(before), Some(after));
+                    decided.effects.note(*id, before, after);
+                }
             }
             // A hidden memory must not take more space in the audit log than an unknown one.
             let is_hidden = outcome == AuditOutcome::Denied(Denial::Invisible);
-            entries.push(MemoryAudit {
+            decided.entries.push(MemoryAudit {
                 memory_id: *id,
                 outcome,
+                is_own: outcome == AuditOutcome::Ok && monitor.reviews_own(*id, change),
                 before: before.filter(|_| !is_hidden),
                 after: None,
             });
         }
+        Ok(decided)
+    }
+}
+
+impl KnowledgeService {
+    async fn change_memories(
+        &self,
+        mut op: Authorized<'_>,
+        update: Update<'_>,
+    ) -> Result<Prepared<BulkResult>, Error> {
+        let (org, change) = (op.org(), &update.request.change);
+        check_source(&mut op.transaction, org, change.source_id).await?;
+        if let Some(source) = change.source_id {
+            require_open_source(&mut op.transaction, &op.principal.org, source).await?;
+        }
+        let Decided {
+            entries,
+            effects,
+            previewed,
+        } = Decided::of(&mut op, &update).await?;
+        let after = entries.iter().map(|entry| entry.labels_after(Some(change)));
+        let audited = update.audited;
+        let ids = audited.map(|(operation, _)| (operation.id, operation.first_audit_id));
+        let mut result = result(ids, false, entries.iter().zip(after));
+        result
+            .labels_without_members
+            .clone_from(&update.without_members);
+        let Some((operation, actor)) = audited else {
+            result.impact = Some(impact(&mut op, previewed, update.without_members).await?);
+            return op.done(result);
+        };
         effects
             .write(&mut op.transaction, self, org, operation)
             .await?;
-        let after = entries
-            .iter()
-            .map(|entry| entry.labels_after(Some(&request.change)));
-        let result = result(
-            operation.id,
-            operation.first_audit_id,
-            false,
-            entries.iter().zip(after),
-        );
-        let (action, change) = (AuditAction::MemoryBulkUpdate, Some(&request.change));
+        let (action, change) = (AuditAction::MemoryBulkUpdate, Some(change));
         operation.record_memories(&mut op.transaction, actor, action, change, entries);
         op.done(result)
     }
@@ -267,14 +358,22 @@ impl Decisions<'_> {
     }
 }
 
-/// Effects of the changes by workspace: the review backlog and the events.
+/// Effects of the changes: by workspace, the counts and the events; and the labels before and after,
+/// with the number of successive memories that share them.
 #[derive(Default)]
-struct Effects(BTreeMap<WorkspaceId, (i64, Vec<MemoryId>)>);
+struct Effects {
+    workspaces: BTreeMap<WorkspaceId, (Changes, Vec<MemoryId>)>,
+    labels: Vec<(MemoryLabels, MemoryLabels, i64)>,
+}
 
 impl Effects {
     fn note(&mut self, id: MemoryId, before: &MemoryLabels, after: &MemoryLabels) {
-        let (pending, changed) = self.0.entry(before.workspace_id).or_default();
-        *pending += i64::from(after.is_pending()) - i64::from(before.is_pending());
+        match self.labels.last_mut() {
+            Some((from, to, count)) if *from == *before && *to == *after => *count += 1,
+            _ => self.labels.push((before.clone(), after.clone(), 1)),
+        }
+        let (changes, changed) = self.workspaces.entry(before.workspace_id).or_default();
+        changes.note(Some(before), Some(after), false);
         changed.push(id);
     }
 
@@ -285,8 +384,11 @@ impl Effects {
         org: OrgId,
         operation: AuditedOperation,
     ) -> Result<(), Error> {
-        for (workspace, (pending, memories)) in self.0 {
-            transaction.add(keys::pending_count(org, workspace), pending);
+        for (before, after, memories) in &self.labels {
+            count_labels(transaction, org, (Some(before), Some(after)), *memories);
+        }
+        for (workspace, (changes, memories)) in self.workspaces {
+            changes.count(transaction, (org, workspace), operation.at);
             let outbox = Outbox::begin(transaction, org, workspace, operation.at).await?;
             let event = EventData::MemoryUpdated;
             outbox.emit_memories(transaction, service.env(), event, operation, &memories);
@@ -356,7 +458,14 @@ async fn replay(
         }
     }
     let entries = entries.iter().map(|(entry, after)| (entry, after.clone()));
-    Ok(result(record.operation_id, first, true, entries))
+    let ids = Some((record.operation_id, first));
+    let mut result = result(ids, true, entries);
+    if let Some(kept) = &record.kept {
+        let kept = read_json::<Vec<AudienceLabel>>(kept.as_bytes());
+        let unreadable = |_| Error::internal("the labels of an idempotency record are unreadable");
+        result.labels_without_members = kept.map_err(unreadable)?;
+    }
+    Ok(result)
 }
 
 /// Returns those of these workspaces that exist.
@@ -377,12 +486,14 @@ async fn existing_workspaces(
 }
 
 /// Builds the result of an operation from its audit entries, for the first response and replays.
+///
+/// `ids` are those of the operation and of its first entry; a dry run has none.
 fn result<'e>(
-    operation_id: OperationId,
-    first_audit_id: AuditLogId,
+    ids: Option<(OperationId, AuditLogId)>,
     replayed: bool,
     entries: impl Iterator<Item = (&'e MemoryAudit, Option<MemoryLabels>)>,
 ) -> BulkResult {
+    let (operation_id, first_audit_id) = ids.unzip();
     let mut summary = BulkSummary::default();
     let mut results = Vec::with_capacity(entries.size_hint().0);
     for (index, (entry, after)) in entries.enumerate() {
@@ -408,14 +519,16 @@ fn result<'e>(
             memory_id: entry.memory_id,
             ok: error.is_none(),
             memory: after.map(|labels| Memory::new(entry.memory_id, &labels)),
-            audit_log_id: first_audit_id.plus(index as u128),
+            audit_log_id: first_audit_id.map_or(NO_ENTRY, |first| first.plus(index as u128)),
             error: error.map(|(code, message)| BulkItemError { code, message }),
         });
     }
     BulkResult {
-        operation_id,
+        operation_id: operation_id.unwrap_or(NO_OPERATION),
         replayed,
         summary,
         results,
+        labels_without_members: Vec::new(),
+        impact: None,
     }
 }

@@ -13,7 +13,9 @@ use crate::service::access::monitor::{Subject, Use, Visibility, slugs_read};
 use crate::service::audit::entry::AuditOutcome;
 use crate::service::audit::runs::MemoryAudit;
 use crate::service::erasures::erased_keys::ErasedKeys;
+use crate::service::memories::derived::{self, Changes};
 use crate::service::memories::ingest::{IngestContext, NewMemory, by_source_key};
+use crate::service::memories::label_counts::count_labels;
 use crate::service::memories::read::FoundMemory;
 use crate::service::memories::sources::{check_source, require_open_source, source_keys};
 use crate::service::operation::{Authorized, Prefetch, Unauthenticated};
@@ -145,6 +147,7 @@ impl Memories<'_> {
                     };
                     let trace = Trace {
                         action: AuditAction::MemoryCreate,
+                        is_own: false,
                         event: EventData::ChunkCreated,
                         before: None,
                         after: Some(found.labels.clone()),
@@ -233,7 +236,11 @@ impl Memories<'_> {
                     labels: &labels,
                     ..found.subject()
                 };
-                let monitor = op.monitor(&[found.subject(), after]).await?;
+                let mut monitor = op.monitor(&[found.subject(), after]).await?;
+                let authored = [found.subject()];
+                monitor
+                    .find_authors(&mut op.transaction, &authored, false)
+                    .await?;
                 let visibility = monitor.decide(memory, &found.labels, update.wanted())?;
                 check_source(&mut op.transaction, org, source).await?;
                 if labels.source_id != found.labels.source_id {
@@ -252,14 +259,23 @@ impl Memories<'_> {
                     op.transaction.put(keys::memory(org, memory), &labels);
                 }
                 if content != found.content {
+                    content.updated_by = op.principal.member_id();
                     content.updated_at = op.now;
                     op.transaction.put(keys::content(org, memory), &content);
                 }
-                let delta = i64::from(labels.is_pending()) - i64::from(found.labels.is_pending());
-                let pending = keys::pending_count(org, labels.workspace_id);
-                op.transaction.add(pending, delta);
+                let (before, after) = (Some(&found.labels), Some(&labels));
+                let place = (org, labels.workspace_id);
+                derived::file(&mut op.transaction, org, memory, before, after);
+                Changes::of(before, after, content != found.content).count(
+                    &mut op.transaction,
+                    place,
+                    op.now,
+                );
+                count_labels(&mut op.transaction, org, (before, after), 1);
                 let trace = Trace {
                     action: AuditAction::MemoryUpdate,
+                    is_own: monitor.reviews_own(memory, &update.change)
+                        || (update.change.decides_review() && content != found.content),
                     event: EventData::MemoryUpdated,
                     before: Some(found.labels.clone()),
                     after: Some(labels.clone()),
@@ -293,9 +309,10 @@ impl Memories<'_> {
                 let (mut op, found) = FoundMemory::read(caller, memory, prefetch).await?;
                 let monitor = op.monitor(&[found.subject()]).await?;
                 monitor.decide(memory, &found.labels, Use::Delete)?;
-                found.remove(&mut op.transaction, org);
+                found.remove(&mut op.transaction, (org, op.now));
                 let trace = Trace {
                     action: AuditAction::MemoryDelete,
+                    is_own: false,
                     event: EventData::ChunkDeleted,
                     before: Some(found.labels),
                     after: None,
@@ -336,6 +353,7 @@ impl Authorized<'_> {
         let entry = MemoryAudit {
             memory_id: memory,
             outcome: AuditOutcome::Ok,
+            is_own: trace.is_own,
             before: trace.before,
             after: trace.after,
         };
@@ -348,6 +366,8 @@ impl Authorized<'_> {
 struct Trace {
     action: AuditAction,
     event: fn(ChangedMemories) -> EventData,
+    /// True if the caller decides the review of what it wrote itself.
+    is_own: bool,
     before: Option<MemoryLabels>,
     after: Option<MemoryLabels>,
 }

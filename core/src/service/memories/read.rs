@@ -5,18 +5,20 @@ use crate::error::{EntityKind, Error};
 use crate::keys;
 use crate::model::{
     MemoryContent, MemoryDetails, MemoryFilter, MemoryId, MemoryLabels, MemorySummary, OrgId,
-    Quota, WorkspaceId,
+    Quota, ReviewStatus, Timestamp, WorkspaceId,
 };
 use crate::operation::Operation;
 use crate::service::access::monitor::{
     Monitor, Subject, Use, Visibility, named_workspaces, slugs_read,
 };
+use crate::service::memories::derived::{self, Changes};
+use crate::service::memories::label_counts::count_labels;
 use crate::service::operation::idempotency::fingerprint;
 use crate::service::operation::{Authorized, Prefetch, Unauthenticated};
 use crate::service::page::{Listing, Page, PageRecord, PageRequest, PageScan};
 use crate::service::quota::release_unit;
 use crate::service::{Caller, Memories, WithEtag};
-use crate::store::{Direction, Entry, Key, Transaction, decode};
+use crate::store::{Direction, Entry, Key, KeyRange, Transaction, decode};
 
 /// A memory with its content.
 pub(crate) struct FoundMemory {
@@ -55,10 +57,10 @@ impl FoundMemory {
         Ok((op, found))
     }
 
-    /// Removes the memory with its key at the source.
+    /// Removes the memory with its key at the source, at a time.
     ///
     /// The commit has to check both of its records.
-    pub(crate) fn remove(&self, transaction: &mut Transaction, org: OrgId) {
+    pub(crate) fn remove(&self, transaction: &mut Transaction, (org, at): (OrgId, Timestamp)) {
         let workspace = self.labels.workspace_id;
         transaction.delete(keys::memory(org, self.id));
         transaction.delete(keys::content(org, self.id));
@@ -67,10 +69,11 @@ impl FoundMemory {
             let origin = self.content.origin_source_id;
             transaction.delete(keys::source_key(org, workspace, origin, name));
         }
-        transaction.add(keys::memory_count(org, workspace), -1);
         release_unit(transaction, org, Quota::Memories);
-        let waited = i64::from(self.labels.is_pending());
-        transaction.add(keys::pending_count(org, workspace), -waited);
+        let before = Some(&self.labels);
+        derived::file(transaction, org, self.id, before, None);
+        Changes::of(before, None, false).count(transaction, (org, workspace), at);
+        count_labels(transaction, org, (before, None), 1);
     }
 
     /// Returns the memory for a decision about it.
@@ -112,8 +115,10 @@ impl Memories<'_> {
     /// content is returned only to those whom the audience covers, and who may read memories of
     /// its sensitivity.
     ///
-    /// A page examines a bounded number of those memories that the caller may know of. If few of
-    /// them match the filter, it may hold fewer than requested, or none, even if more follow.
+    /// Filters by review status and by source cost what they find: marks lead to the memories. With
+    /// others, a page examines memories until it is full, or has one and has examined enough; it is
+    /// empty only at the end, or if it found none for
+    /// [`PAGE_SEARCH_TIME_MAX`](crate::limits::PAGE_SEARCH_TIME_MAX).
     ///
     /// # Errors
     /// Those of [`Operation::ListMemories`].
@@ -147,10 +152,10 @@ impl Memories<'_> {
         self.service
             .perform(Operation::ListMemories, caller, |caller| async move {
                 let org = caller.org();
-                let range = keys::workspace_memories(org, workspace);
+                let range = marks(org, workspace, filter);
                 let listing = Listing::new("memories", filter, range, Direction::Forward);
                 let prefetch = Prefetch::page(&listing, page).and_range(slugs_read(org));
-                let is_filtered = *filter != MemoryFilter::default();
+                let is_filtered = filter.sifts_marks();
                 let records = |transaction: &Transaction| {
                     let ids = listing.first_ids(page, transaction);
                     let ids = || ids.iter().map(|id| MemoryId(*id));
@@ -161,7 +166,7 @@ impl Memories<'_> {
                 let mut op = caller
                     .in_workspace_then(workspace, prefetch, &records)
                     .await?;
-                let mut scan = PageScan::begin(&listing, page)?;
+                let mut scan = PageScan::begin(&listing, page)?.searching(self.service.env());
                 let (mut data, mut labels_first) = (Vec::new(), is_filtered);
                 while let Some(marks) = scan.next(&mut op.transaction).await? {
                     let ids = marks.iter().map(|mark| keys::last_id(&mark.key));
@@ -210,6 +215,29 @@ impl Memories<'_> {
                 op.done(shown)
             })
             .await
+    }
+}
+
+impl MemoryFilter {
+    /// Returns true if labels have to be read to tell which of the marks match.
+    fn sifts_marks(&self) -> bool {
+        self.audience_tag.is_some()
+            || self.sensitivity_label.is_some()
+            || self.review_status.is_some() && self.source_id.is_some()
+    }
+}
+
+/// Returns the marks of a workspace that lead to the memories that match a filter, in their order.
+///
+/// With a review status and a source, those of whichever usually has fewer memories: most are
+/// approved in the end.
+fn marks(org: OrgId, workspace: WorkspaceId, filter: &MemoryFilter) -> KeyRange {
+    match (filter.review_status, filter.source_id) {
+        (None, None) => keys::workspace_memories(org, workspace),
+        (None | Some(ReviewStatus::Approved), Some(source)) => {
+            keys::sourced_memories(org, workspace, source)
+        }
+        (Some(review), _) => keys::reviewed_memories(org, workspace, review),
     }
 }
 

@@ -11,13 +11,12 @@ use crate::error::{EntityKind, Error, ProblemCode};
 use crate::keys;
 use crate::limits::RECALL_MEMORIES_MAX;
 use crate::model::{
-    AuditAction, EndpointId, MemoryId, MemoryLabels, OrgId, Quota, Recall, RecallId, RecallSummary,
-    ResourceKind, WorkspaceId,
+    AuditAction, CitationFilter, EndpointId, MemoryId, MemoryLabels, OrgId, Quota, Recall,
+    RecallId, RecallSummary, ResourceKind, SourceId, WorkspaceId,
 };
 use crate::operation::Operation;
-use crate::request::Problems;
-use crate::request::request;
-use crate::request::rules::{Description, Id, Items, List, Unique};
+use crate::request::rules::{Description, Id, Items, List, Object, SourceKey, Unique};
+use crate::request::{Path, Problems, request};
 use crate::service::access::monitor::{Monitor, Subject, Use, Visibility, slugs_read};
 use crate::service::access::principal::Principal;
 use crate::service::operation::{Authenticated, Authorized, Prefetch};
@@ -30,11 +29,65 @@ const CITATIONS_PER_READ: usize = 8_192;
 
 request! {
     /// A new recall.
+    #[schemars(extend("anyOf" = [
+        {
+            "title": "NewRecallOfMemories",
+            "description": "A new recall that names memories.",
+            "required": ["memory_ids"],
+        },
+        {
+            "title": "NewRecallOfSourceKeys",
+            "description": "A new recall that names source keys.",
+            "required": ["source_keys"],
+        },
+    ]))]
     pub struct NewRecall {
         /// Query that was answered, at most 1,024 characters.
         query: String as Description,
-        /// Memories of the workspace that the answer cites, 1 to 500, without duplicates.
-        memory_ids: Vec<MemoryId> as List<Id<MemoryId>, Items<1, RECALL_MEMORIES_MAX>, Unique>,
+        /// Memories of the workspace that the answer cites, without duplicates.
+        ///
+        /// With the source keys, 1 to 500.
+        memory_ids: Vec<MemoryId> as List<Id<MemoryId>, Items<0, RECALL_MEMORIES_MAX>, Unique>
+            = Vec::new(),
+        /// Further memories of the workspace that the answer cites, by their keys at their sources.
+        ///
+        /// One that `memory_ids` names too is cited once.
+        source_keys: Vec<CitedKey> as List<Object<CitedKey>, Items<0, RECALL_MEMORIES_MAX>>
+            = Vec::new(),
+    }
+    check NewRecall::check_count;
+}
+
+request! {
+    /// A memory of the workspace of a recall, by its key at the source that delivered it.
+    pub struct CitedKey {
+        /// Source that delivered the memory, whatever source it is filed under now.
+        source_id: SourceId as Id<SourceId>,
+        /// Key of the memory at that source, 1 to 512 characters.
+        source_key: String as SourceKey,
+    }
+}
+
+impl NewRecall {
+    /// Adds the problem of no memory or too many.
+    fn check_count(&self, path: &Path<'_>, problems: &mut Problems) {
+        let count = self.memory_ids.len() + self.source_keys.len();
+        let (name, code) = match count {
+            0 => ("memory_ids", ProblemCode::TooSmall),
+            1..=RECALL_MEMORIES_MAX => return,
+            _ if self.memory_ids.len() > RECALL_MEMORIES_MAX => return,
+            _ => ("source_keys", ProblemCode::TooLarge),
+        };
+        let message =
+            format!("must have 1 to {RECALL_MEMORIES_MAX} items in both lists, not {count}");
+        problems.push(&Path::Field(path, name), code, message);
+    }
+
+    /// Returns the keys under which the memories are stored that the source keys name.
+    fn keys_at_sources(&self, org: OrgId, workspace: WorkspaceId) -> Vec<Key> {
+        let place =
+            |cited: &CitedKey| keys::source_key(org, workspace, cited.source_id, &cited.source_key);
+        self.source_keys.iter().map(place).collect()
     }
 }
 
@@ -60,19 +113,28 @@ impl Recalls<'_> {
                 |caller| async move {
                     let org = caller.org();
                     let ids = new.memory_ids.iter();
-                    let memory_keys: Vec<Key> = ids.map(|id| keys::memory(org, *id)).collect();
-                    let prefetch = Prefetch::keys(memory_keys.iter().cloned())
+                    let by_key = new.keys_at_sources(org, workspace);
+                    let prefetch = Prefetch::keys(ids.map(|id| keys::memory(org, *id)))
+                        .and_keys(by_key.iter().cloned())
                         .and_keys([keys::usage(org, Quota::Recalls)])
                         .and_range(slugs_read(org));
-                    let mut op = caller.in_workspace(workspace, prefetch).await?;
+                    let named = |transaction: &Transaction| {
+                        let ids = by_key.iter().filter_map(|key| {
+                            transaction.prefetched().get::<MemoryId>(key).ok()?
+                        });
+                        Prefetch::keys(ids.map(|id| keys::memory(org, id)))
+                    };
+                    let mut op = caller
+                        .in_workspace_then(workspace, prefetch, &named)
+                        .await?;
                     let now = op.now;
-                    require_citable(&mut op, workspace, &new.memory_ids, &memory_keys).await?;
+                    let cited = require_citable(&mut op, workspace, new, &by_key).await?;
                     op.reserve(Quota::Recalls, 1).await?;
                     let recall = Recall {
                         id: RecallId(self.service.env().uuid_at(now)),
                         workspace_id: workspace,
                         query: new.query.clone(),
-                        memory_ids: new.memory_ids.clone(),
+                        memory_ids: cited,
                         created_by: op.principal.member_id(),
                         created_at: now,
                     };
@@ -100,9 +162,11 @@ impl Recalls<'_> {
             .await
     }
 
-    /// Lists the recalls of a workspace, newest first, without the memories that they cite.
+    /// Lists the recalls of a workspace that match `filter`, newest first.
     ///
-    /// Those that do not exist for the caller, as for [`Self::get`], are omitted.
+    /// Those that do not exist for the caller, as for [`Self::get`], are omitted, and each shows
+    /// the memories that [`Self::get`] shows. The filter goes by these: no recall is found by a
+    /// memory that does not exist for the caller, or no longer.
     ///
     /// # Errors
     /// Those of [`Operation::ListRecalls`].
@@ -110,13 +174,18 @@ impl Recalls<'_> {
         self,
         caller: &Caller,
         workspace: WorkspaceId,
+        filter: &CitationFilter,
         page: &PageRequest,
     ) -> Result<Page<RecallSummary>, Error> {
         self.service
             .perform(Operation::ListRecalls, caller, |caller| async move {
                 let org = caller.org();
-                let range = keys::workspace_recalls(org, workspace);
-                let listing = Listing::new("recalls", &(), range, Direction::Reverse);
+                let range = match filter.memory_id {
+                    Some(memory) => keys::citing_recalls(org, memory),
+                    None => keys::workspace_recalls(org, workspace),
+                };
+                let chosen = (workspace, filter);
+                let listing = Listing::new("recalls", &chosen, range, Direction::Reverse);
                 let prefetch = Prefetch::page(&listing, page).and_range(slugs_read(org));
                 let records = |transaction: &Transaction| {
                     let ids = listing.first_ids(page, transaction).into_iter();
@@ -141,9 +210,19 @@ impl Recalls<'_> {
                         let recall = entry.as_ref().map(|entry| decode::<Recall>(key, entry));
                         recalls.push(recall.transpose()?.map(|recall| recall.value));
                     }
-                    let exist = existing(&mut op, &recalls).await?;
-                    let shown = recalls.into_iter().zip(exist).map(|(recall, exists)| {
-                        let recall = recall.filter(|_| exists);
+                    // A memory may have been cited in other workspaces.
+                    let is_here = |recall: &Recall| recall.workspace_id == workspace;
+                    let recalls: Vec<Option<Recall>> = recalls
+                        .into_iter()
+                        .map(|recall| recall.filter(is_here))
+                        .collect();
+                    let existing = existing(&mut op, &recalls).await?;
+                    let shown = existing.into_iter().map(|recall| {
+                        let cites = |recall: &Recall| {
+                            let wanted = filter.memory_id;
+                            wanted.is_none_or(|memory| recall.memory_ids.contains(&memory))
+                        };
+                        let recall = recall.filter(cites);
                         Ok(PageRecord::visible(recall.map(RecallSummary::from)))
                     });
                     scan.add(&mut data, &marks, shown)?;
@@ -177,34 +256,54 @@ impl Recalls<'_> {
     }
 }
 
-/// Requires that the caller may cite these memories, which are under `memory_keys`, in a recall of
-/// the workspace.
+/// Returns the memories that a new recall of the workspace cites, each once.
+///
+/// Those of the source keys are under `by_key`.
 ///
 /// # Errors
-/// [`Error::InvalidRequest`] with each memory that it may not cite; those of the store.
+/// [`Error::InvalidRequest`] with each memory that the caller may not cite; those of the store.
 async fn require_citable(
     op: &mut Authorized<'_>,
     workspace: WorkspaceId,
-    ids: &[MemoryId],
-    memory_keys: &[Key],
-) -> Result<(), Error> {
-    let memories = op.transaction.get_many::<MemoryLabels>(memory_keys).await?;
-    let named = ids.iter().zip(&memories);
-    let cited = named.filter_map(|(id, labels)| Some(Subject::new(*id, labels.as_ref()?)));
-    let cited: Vec<Subject<'_>> = cited.collect();
-    let monitor = op.monitor(&cited).await?;
+    new: &NewRecall,
+    by_key: &[Key],
+) -> Result<Vec<MemoryId>, Error> {
+    let org = op.org();
+    let mut cited = new.memory_ids.clone();
+    let mut named: Vec<Option<MemoryId>> = cited.iter().copied().map(Some).collect();
+    if !by_key.is_empty() {
+        named.extend(op.transaction.get_many::<MemoryId>(by_key).await?);
+        for id in named.iter().skip(new.memory_ids.len()).flatten() {
+            if !cited.contains(id) {
+                cited.push(*id);
+            }
+        }
+    }
+    let memory_keys: Vec<Key> = cited.iter().map(|id| keys::memory(org, *id)).collect();
+    let labels = if memory_keys.is_empty() {
+        Vec::new()
+    } else {
+        op.transaction.get_many(&memory_keys).await?
+    };
+    let found = Cited::new(cited.iter().copied().zip(labels));
+    let monitor = op.monitor(&found.subjects()).await?;
     let mut problems = Problems::default();
-    for (index, (id, labels)) in ids.iter().zip(&memories).enumerate() {
-        let may_cite = labels.as_ref().is_some_and(|labels| {
+    for (index, id) in named.iter().enumerate() {
+        let found = id.and_then(|id| found.0.get_key_value(&id));
+        let may_cite = found.is_some_and(|(id, labels)| {
             labels.workspace_id == workspace && monitor.decide(*id, labels, Use::Cite).is_ok()
         });
         if !may_cite {
-            let path = format!("memory_ids[{index}]");
+            let path = match index.checked_sub(new.memory_ids.len()) {
+                None => format!("memory_ids[{index}]"),
+                Some(index) => format!("source_keys[{index}]"),
+            };
             let message = "must be an approved memory of the workspace";
             problems.push(path, ProblemCode::NotFound, message);
         }
     }
-    problems.into_result()
+    problems.into_result()?;
+    Ok(cited)
 }
 
 /// Returns a recall that exists for the caller, and authorises the caller in its workspace.
@@ -276,15 +375,11 @@ pub(crate) async fn find_existing(
     id: RecallId,
     kind: EntityKind,
 ) -> Result<Recall, Error> {
-    let (mut recall, cited, monitor) = read_cited(op, id, kind).await?;
+    let (recall, cited, monitor) = read_cited(op, id, kind).await?;
     if !cited.lets_exist(&recall, &op.principal, &monitor) {
         return Err(Error::NotFound { kind });
     }
-    recall.memory_ids.retain(|id| {
-        let labels = cited.0.get(id);
-        labels.is_some_and(|labels| monitor.shows_citation(*id, labels))
-    });
-    Ok(recall)
+    Ok(cited.shown(&recall, &monitor))
 }
 
 /// Checks that no running erasure takes a recall away.
@@ -320,19 +415,19 @@ async fn read_cited(
     }
 }
 
-/// Returns true for each of these recalls that exists for the caller.
-async fn existing(op: &mut Authorized<'_>, recalls: &[Option<Recall>]) -> Result<Vec<bool>, Error> {
+/// Returns those of these recalls that exist for the caller, with the memories that each shows.
+async fn existing(
+    op: &mut Authorized<'_>,
+    recalls: &[Option<Recall>],
+) -> Result<Vec<Option<Recall>>, Error> {
     let org = op.org();
-    let is_erasing = !op.principal.org.erasing.is_empty();
     let mut exist = Vec::with_capacity(recalls.len());
     while exist.len() < recalls.len() {
         let mut cited: Vec<MemoryId> = Vec::new();
         let rest = &recalls[exist.len()..];
         let batch = rest.iter().take_while(|recall| {
             let has_room = cited.len() < CITATIONS_PER_READ;
-            let recall = recall
-                .as_ref()
-                .filter(|recall| has_room && (is_erasing || !is_own(&op.principal, recall)));
+            let recall = recall.as_ref().filter(|_| has_room);
             cited.extend(recall.iter().flat_map(|recall| &recall.memory_ids));
             has_room
         });
@@ -358,8 +453,9 @@ async fn existing(op: &mut Authorized<'_>, recalls: &[Option<Recall>]) -> Result
         let cited = Cited::new(cited.into_iter().zip(labels));
         let monitor = op.monitor(&cited.subjects()).await?;
         exist.extend(batch.iter().map(|recall| {
-            let recall = recall.as_ref();
-            recall.is_some_and(|recall| cited.lets_exist(recall, &op.principal, &monitor))
+            let recall = recall.as_ref()?;
+            let exists = cited.lets_exist(recall, &op.principal, &monitor);
+            exists.then(|| cited.shown(recall, &monitor))
         }));
     }
     Ok(exist)
@@ -395,6 +491,16 @@ impl Cited {
         memories
             .map(|(id, labels)| Subject::new(*id, labels))
             .collect()
+    }
+
+    /// Returns a recall with those memories that it shows the caller.
+    fn shown(&self, recall: &Recall, monitor: &Monitor) -> Recall {
+        let mut shown = recall.clone();
+        shown.memory_ids.retain(|id| {
+            let labels = self.0.get(id);
+            labels.is_some_and(|labels| monitor.shows_citation(*id, labels))
+        });
+        shown
     }
 
     /// Returns true if a running erasure takes away a recall: one of the member, or one that cites

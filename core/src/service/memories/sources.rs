@@ -124,8 +124,8 @@ impl Sources<'_> {
 /// Search for the sources that exist for a caller.
 ///
 /// It examines each memory in reach of the credential at most once, a bounded number at a time. How
-/// many are hidden must not show, so it does not end before it has found the sources. No index leads
-/// to them: a bulk update that moves memories could not change it in one commit.
+/// many are hidden must not show, so it does not end before it has found the sources. It reads the
+/// memories of a workspace together, not those of each of many sources by its marks.
 struct Search {
     /// Ranges of memories that have not been examined; `None` if all sources exist for the caller.
     rest: Option<Vec<KeyRange>>,

@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::created::Created;
 use super::idempotency::Creation;
-use crate::access::{Action, ActionSet};
+use crate::access::{Action, ActionSet, PermissionScope};
 use crate::error::{EntityKind, Error};
 use crate::keys;
 use crate::model::{
@@ -363,7 +363,20 @@ impl Authorized<'_> {
         self.is_audited = true;
         self.is_metered |= action.is_metered();
         let operation = AuditedOperation::begin(&self.transaction, self.service.env(), self.now);
-        (operation, Actor::new(&self.principal, self.client))
+        let actor = Actor {
+            workspace: self.place(),
+            ..Actor::new(&self.principal, self.client)
+        };
+        (operation, actor)
+    }
+
+    /// Returns the workspace of the operation, if it is one of a workspace.
+    fn place(&self) -> Option<WorkspaceId> {
+        let named = self.workspace.as_ref().map(|workspace| workspace.id);
+        let mut permissions = self.operation.spec().permissions.iter();
+        let is_of_one = permissions.any(|needed| needed.scope == PermissionScope::Workspace);
+        let of_resource = || self.held.first().map(|(workspace, _)| *workspace);
+        named.or_else(|| is_of_one.then(of_resource).flatten())
     }
 
     /// Audits a read of these memories, with their labels, of which those count that are
@@ -377,6 +390,7 @@ impl Authorized<'_> {
         }
         let entries = read.into_iter().map(|(memory_id, labels)| MemoryAudit {
             memory_id,
+            is_own: false,
             outcome: AuditOutcome::Ok,
             before: Some(labels),
             after: None,

@@ -89,8 +89,8 @@ pub(crate) struct IdempotencyRecord {
     pub(crate) first_audit_id: AuditLogId,
     /// Number of audit entries that a replay is rebuilt from.
     pub(crate) items: u32,
-    /// JSON of the response that is replayed as it was, or of the records that it shows. It has no
-    /// content of memories.
+    /// JSON of the response that is replayed as it was, or of the records that it shows; of a bulk
+    /// update, of the label that covered nobody. It has no content of memories.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) kept: Option<String>,
     pub(crate) expires_at: Timestamp,

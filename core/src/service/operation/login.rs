@@ -4,7 +4,10 @@
 //! by one read. [`Principal`] has the functions for what acts outside an operation, or as another
 //! member.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
+
+use serde::Deserialize;
 
 use super::prefetch::{Next, Prefetch};
 use crate::access::{
@@ -13,9 +16,11 @@ use crate::access::{
 use crate::error::Error;
 use crate::keys;
 use crate::model::{CredentialId, Member, MemberId, OrgId, Organization, Timestamp, WorkspaceId};
+use crate::service::access::created::EndedCredential;
 use crate::service::access::principal::{Delegator, Principal, workspace_roles_read};
 use crate::service::access::roles::held_role;
 use crate::service::generations::GenerationCache;
+use crate::service::members::assign::OWNER;
 use crate::store::{Key, RangeRead, Transaction, decode_value};
 
 const INVALID: Error = Error::Unauthenticated {
@@ -41,6 +46,8 @@ pub(crate) struct KnownLogin {
     pub(super) login: Login,
     /// Keys that the records of the login refer to.
     pub(super) referenced: Vec<Key>,
+    /// True if the roles of the member in workspaces decide which workspaces exist for it.
+    pub(super) has_private_places: bool,
 }
 
 /// A credential with the organisation and the member that it belongs to.
@@ -53,10 +60,19 @@ pub(super) struct Login {
     pub(super) expires_at: Option<Timestamp>,
     /// Credential that has to be valid too, and whose scope applies too.
     depends_on: Option<CredentialId>,
+    /// Credential that created this and must not have been ended with what it created.
+    created_with: Option<CredentialId>,
     /// True for an access token of a session.
     is_of_session: bool,
     idle_timeout: Option<IdleTimeout>,
     now: Timestamp,
+}
+
+/// Part of the record of an organisation that decides whether to prefetch roles in workspaces.
+#[derive(Deserialize)]
+struct PrivatePlaces {
+    #[serde(default)]
+    private: BTreeSet<WorkspaceId>,
 }
 
 /// Roles that an authorisation reads besides the one in the organisation.
@@ -71,7 +87,8 @@ pub(super) enum RolesRead {
 }
 
 impl Login {
-    /// Returns what acts on behalf of a member and its credential, if it names one.
+    /// Returns what acts on behalf of a member, within the scope of a credential if it is bound to
+    /// one.
     fn delegated(org: OrgId, delegator: Delegator, now: Timestamp) -> Self {
         Self {
             org,
@@ -79,7 +96,8 @@ impl Login {
             credential: delegator.credential,
             scope: TokenScope::default(),
             expires_at: None,
-            depends_on: delegator.credential,
+            depends_on: delegator.dependency(),
+            created_with: delegator.credential,
             is_of_session: false,
             idle_timeout: None,
             now,
@@ -107,22 +125,25 @@ impl Login {
         let is_of_org = |record: &CredentialRecord| record.org_id == credential.org();
         let record = record.filter(|record| is_of_org(record) && record.is_valid_at(now));
         let record = record.ok_or(INVALID)?;
+        let is_of_session = record.is_of_session();
         Ok(Self {
-            is_of_session: record.is_of_session(),
+            is_of_session,
             idle_timeout: record.idle_timeout(),
             org: record.org_id,
             member: record.member_id,
             credential: Some(record.id),
             scope: record.scope,
             expires_at: Some(record.expires_at),
-            depends_on: record.created_with,
+            depends_on: record.created_with.filter(|_| record.is_dependent),
+            created_with: record.created_with.filter(|_| !is_of_session),
             now,
         })
     }
 
     /// Returns true if the same records authenticate both.
     pub(super) fn has_same_reads_as(&self, other: &Self) -> bool {
-        let names = |login: &Self| (login.org, login.member, login.depends_on, login.use_key());
+        let credentials = |login: &Self| (login.depends_on, login.created_with);
+        let names = |login: &Self| (login.org, login.member, credentials(login), login.use_key());
         names(self) == names(other)
     }
 
@@ -134,19 +155,25 @@ impl Login {
         keys::member(self.org, self.member)
     }
 
+    fn end_key(&self) -> Option<Key> {
+        Some(keys::ended_credential(self.org, self.created_with?))
+    }
+
     fn use_key(&self) -> Option<Key> {
         let session = self.idle_timeout?.session;
         Some(keys::credential_use(self.org, session))
     }
 
     /// Returns the keys of the first reads: of the organisation, the member, the credential that
-    /// this one depends on, and the last use, on which the idle time-out depends.
+    /// this one depends on, the end of the one that created it, and the last use, on which the idle
+    /// time-out depends.
     fn keys(&self) -> impl Iterator<Item = Key> {
         let depends_on = self.depends_on.iter();
         let depends_on = depends_on.map(|id| keys::credential_id(self.org, *id));
         [self.org_key(), self.member_key()]
             .into_iter()
             .chain(depends_on)
+            .chain(self.end_key())
             .chain(self.use_key())
     }
 
@@ -218,6 +245,37 @@ impl Login {
         Ok((member, next))
     }
 
+    /// Returns true if the prefetched record of the organisation names private workspaces, so that
+    /// the roles of the member in workspaces decide which of them exist for it.
+    pub(super) fn has_private_places(&self, transaction: &Transaction) -> bool {
+        let org = transaction
+            .prefetched()
+            .get::<PrivatePlaces>(&self.org_key());
+        org.is_ok_and(|org| org.is_some_and(|org| !org.private.is_empty()))
+    }
+
+    /// Returns the private workspaces that do not exist for a member: it holds no role in them, or
+    /// they are being removed, and it is not an owner.
+    ///
+    /// The record of the member, which the commit checks, guards the range of these roles.
+    async fn closed(
+        &self,
+        transaction: &mut Transaction,
+        member: &Member,
+        org: &Organization,
+    ) -> Result<Vec<WorkspaceId>, Error> {
+        if org.private.is_empty() || member.role == OWNER {
+            return Ok(Vec::new());
+        }
+        let roles = RangeRead::all(self.workspace_roles().range);
+        let roles = transaction.scan(&roles).await?;
+        let places = roles.iter().filter_map(|found| keys::last_id(&found.key));
+        let places = places.map(WorkspaceId);
+        let places = places.filter(|place| !org.removing.contains(place));
+        let places: BTreeSet<WorkspaceId> = places.collect();
+        Ok(org.private.difference(&places).copied().collect())
+    }
+
     /// Prefetches what follows from the first reads in a workspace, if it was not read with them.
     ///
     /// Returns the member, and the keys that the records of the login refer to.
@@ -271,6 +329,12 @@ impl Login {
             return Err(gone);
         };
         self.check_use(transaction, self.idle_timeout).await?;
+        if let Some(key) = self.end_key() {
+            let ended = transaction.get::<EndedCredential>(&key).await?;
+            if ended.is_some_and(|ended| ended.is_with_created) {
+                return Err(INVALID);
+            }
+        }
         if let Some(id) = self.depends_on {
             let dependency = self.dependency(transaction, id).await?;
             if self.is_of_session {
@@ -283,9 +347,12 @@ impl Login {
         }
         let key = self.org_key();
         let org = transaction.get::<Organization>(&key).await?;
+        let org = org.ok_or(gone)?;
+        let closed = self.closed(transaction, &member, &org).await?;
         Ok(Principal {
-            org: org.ok_or(gone)?,
+            org,
             member,
+            closed,
             credential: self.credential,
             expires_at: self.expires_at,
             is_dependent: self.depends_on.is_some(),
@@ -340,8 +407,8 @@ impl Principal {
     /// `member` is the record that [`Principal::prefetch_for`] returned, if it did.
     ///
     /// # Errors
-    /// [`Error::Unauthenticated`] for a removed member, or a credential that has expired or was
-    /// revoked.
+    /// [`Error::Unauthenticated`] for a removed member, for a scoped credential that has expired or
+    /// was revoked, or for a credential that was ended with what it created.
     pub(crate) async fn acting_for(
         transaction: &mut Transaction,
         org: OrgId,
@@ -406,10 +473,12 @@ mod tests {
             member_id: MemberId(Uuid::from_u128(2)),
             scope: TokenScope::default(),
             created_with: None,
+            is_dependent: false,
             idle_timeout_seconds: None,
             created_at: now,
             expires_at: Timestamp::MAX,
             revoked_at: None,
+            is_revoked_with_created: false,
         };
         let store = Arc::new(MemoryStore::new());
         let put = Commit::builder().put(keys::credential(secret.hash()), encode(&record));

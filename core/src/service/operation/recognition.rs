@@ -47,9 +47,15 @@ impl KnowledgeService {
                 None => (Generations::none(), end.min(now.plus(RECOGNIZED))),
             };
             let earlier = known.last(&secret);
+            let earlier = earlier.as_deref();
+            let has_private_places = earlier.is_some_and(|known| known.has_private_places);
             let referenced = earlier.map(|known| known.referenced.clone());
             let referenced = referenced.unwrap_or_default();
-            let login = Arc::new(KnownLogin { login, referenced });
+            let login = Arc::new(KnownLogin {
+                login,
+                referenced,
+                has_private_places,
+            });
             known.keep(secret, login, marks, now..end);
         }
         Ok(found)

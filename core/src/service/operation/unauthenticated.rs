@@ -196,7 +196,11 @@ impl<'c> Unauthenticated<'c> {
         };
         self.known = self.service.known_login(credential);
         if let Some(known) = &self.known {
+            let places = known
+                .has_private_places
+                .then(|| known.login.workspace_roles());
             let first = std::mem::take(&mut prefetch)
+                .and_ranges(places)
                 .and(reads(self, &known.login))
                 .and_keys(credential_key(credential))
                 .and_keys(known.referenced.iter().cloned());
@@ -217,11 +221,18 @@ impl<'c> Unauthenticated<'c> {
     /// Remembers what authenticated the credential, unless the process already knows it.
     fn remember(&self, login: &Login, referenced: Vec<Key>) {
         let known = self.known.as_ref();
+        let has_private_places = login.has_private_places(&self.transaction);
         if !known.is_some_and(|known| {
-            known.login.has_same_reads_as(login) && known.referenced == referenced
+            known.login.has_same_reads_as(login)
+                && known.referenced == referenced
+                && known.has_private_places == has_private_places
         }) {
             let login = login.clone();
-            let known = KnownLogin { login, referenced };
+            let known = KnownLogin {
+                login,
+                referenced,
+                has_private_places,
+            };
             self.service.keep_login(self.caller.credential(), known);
         }
     }

@@ -130,15 +130,60 @@ proptest! {
                 continue;
             };
             prop_assert_ne!(records[last as usize], Kind::Hidden);
+            prop_assert_ne!(page.items.len(), 0, "an empty page before the end");
             if page.items.len() == limit {
                 prop_assert_eq!(page.items.last(), Some(&last));
             } else {
                 let examined = existing().filter(|(at, _)| {
                     is_left(*at, after) && (*at == last || !is_left(*at, Some(last)))
                 });
-                prop_assert_eq!(examined.count(), PAGE_RECORDS_MAX);
+                let examined = examined.count();
+                // A page that found nothing went on to the first item.
+                let went_on = examined > PAGE_RECORDS_MAX && page.items == [last];
+                prop_assert!(examined == PAGE_RECORDS_MAX || went_on, "{}", examined);
             }
             after = Some(last);
         }
     }
+}
+
+/// A page that finds nothing ends when its time is used up, after the last record that it examined.
+#[tokio::test]
+async fn page_without_items_ends_with_its_time() {
+    let store = MemoryStore::new();
+    for start in (0..3_000).step_by(1_000) {
+        let commit = (start..start + 1_000).fold(Commit::builder(), |commit, at| {
+            commit.put(key(at), serde_json::to_vec(&Kind::Excluded).unwrap())
+        });
+        store.commit(commit.build().unwrap()).await.unwrap();
+    }
+    let store: Arc<dyn Store> = Arc::new(store);
+    let listing = listing(Direction::Forward);
+    let request = PageRequest::default();
+    let ends = async |is_late: bool| {
+        // A clock that is read once at the beginning, and then has moved on.
+        let readings = std::sync::atomic::AtomicU32::new(0);
+        let clock = move || {
+            let first = readings.fetch_add(1, std::sync::atomic::Ordering::Relaxed) == 0;
+            let moves = is_late && !first;
+            let passed = if moves {
+                PAGE_SEARCH_TIME_MAX
+            } else {
+                std::time::Duration::ZERO
+            };
+            Timestamp::UNIX_EPOCH.plus(passed)
+        };
+        let env = Env::new(clock, |bytes: &mut [u8]| bytes.fill(0));
+        let mut transaction = Transaction::begin(Arc::clone(&store));
+        let mut scan = PageScan::begin(&listing, &request).unwrap().searching(&env);
+        let mut data: Vec<u32> = Vec::new();
+        while let Some(found) = scan.next(&mut transaction).await.unwrap() {
+            let records = found.iter().map(|_| Ok(PageRecord::Excluded));
+            scan.add(&mut data, &found, records).unwrap();
+        }
+        let page = scan.end(data);
+        (page.data.len(), page.next_cursor.is_some())
+    };
+    assert_eq!(ends(false).await, (0, false), "the end of the list");
+    assert_eq!(ends(true).await, (0, true), "the end of the time");
 }

@@ -9,18 +9,21 @@ use crate::env::Env;
 use crate::error::{EntityKind, Error, ProblemCode};
 use crate::keys;
 use crate::limits::{SCOPE_ITEMS_MAX, TOKEN_LIFETIME_CEILING};
-use crate::model::{AudienceLabel, AuditAction, ResourceKind, WorkspaceId};
-use crate::model::{CredentialId, Member, OrgId, Timestamp};
+use crate::model::{
+    AudienceLabel, AuditAction, CreatedResource, CredentialId, Member, MemberId, OrgId,
+    ResourceKind, Timestamp, WorkspaceId,
+};
 use crate::request::rules::{Field, Id, Items, List, Name, Parsed};
 use crate::request::{Path, Problems};
 use crate::service::KnowledgeService;
+use crate::service::access::created::EndedCredential;
 use crate::service::audit::write::{Actor, AuditedOperation};
 use crate::service::page::{Listing, Page, PageRecord, PageRequest};
 use crate::service::tasks::ScheduledTask;
 use crate::service::tokens::forget_tokens;
 use crate::service::tokens::types::ApiToken;
 use crate::service::workspace::mcp_keys::{forget_keys, key_workspace};
-use crate::store::{Direction, Key, KeyEntry, StoreExt, Transaction, decode_value};
+use crate::store::{Direction, Key, KeyEntry, RangeRead, StoreExt, Transaction, decode_value};
 
 /// A list in the scope of a token.
 type ScopeList<R> = Option<List<R, Items<0, SCOPE_ITEMS_MAX>>>;
@@ -132,7 +135,7 @@ impl Provisioning<'_> {
             Ok(shown.collect())
         };
         Listing::new("credentials", &kind, range, Direction::Forward)
-            .page_of(&mut self.service.reading(), page, show)
+            .page_of(&mut self.service.reading(), page, self.service.env(), show)
             .await
     }
 
@@ -166,11 +169,81 @@ impl Provisioning<'_> {
         Ok(found.map(|found| found.value))
     }
 
+    /// Returns the member that created a token; `None` for one that the operator issued, and for
+    /// any other credential.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub(crate) async fn creator_of_token(
+        &self,
+        record: &CredentialRecord,
+    ) -> Result<Option<MemberId>, Error> {
+        let token = keys::token(record.org_id, record.member_id, record.id);
+        let found = self.service.store().get_as::<ApiToken>(&token).await?;
+        Ok(found.and_then(|found| found.value.created_by))
+    }
+
+    /// Lists the MCP keys, webhooks and subscriptions that a token or session created or last took
+    /// over, also after its end.
+    ///
+    /// What was created with the access token of a session counts as created with the session.
+    ///
+    /// # Errors
+    /// [`Error::InvalidRequest`] for an invalid page; those of the store.
+    pub async fn list_created_with(
+        &self,
+        org: OrgId,
+        id: CredentialId,
+        page: &PageRequest,
+    ) -> Result<Page<CreatedResource>, Error> {
+        self.service.created_with(org, id, page).await
+    }
+
+    /// Returns true if everything that a credential created was ended with it.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub(crate) async fn is_ended_with_created(
+        &self,
+        org: OrgId,
+        id: CredentialId,
+    ) -> Result<bool, Error> {
+        let key = keys::ended_credential(org, id);
+        let ended = self.service.store().get_as::<EndedCredential>(&key).await?;
+        Ok(ended.is_some_and(|ended| ended.value.is_with_created))
+    }
+
     /// Revokes a token or session. Revoking it again changes nothing.
+    ///
+    /// What a scoped token created ends with it. Everything else that was created with it remains.
     ///
     /// # Errors
     /// [`Error::NotFound`].
     pub async fn revoke(&self, org: OrgId, id: CredentialId) -> Result<CredentialRecord, Error> {
+        self.end(org, id, false).await
+    }
+
+    /// Revokes a token or session, and ends at once everything that it
+    /// [created](Self::list_created_with) or last took over, for one that has leaked.
+    ///
+    /// Also for a credential that was revoked before, as long as it is stored.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`].
+    pub async fn revoke_with_created(
+        &self,
+        org: OrgId,
+        id: CredentialId,
+    ) -> Result<CredentialRecord, Error> {
+        self.end(org, id, true).await
+    }
+
+    async fn end(
+        &self,
+        org: OrgId,
+        id: CredentialId,
+        with_created: bool,
+    ) -> Result<CredentialRecord, Error> {
         let env = self.service.env();
         self.service
             .transact(|mut transaction| async move {
@@ -184,11 +257,13 @@ impl Provisioning<'_> {
                     .get::<CredentialRecord>(&key)
                     .await?
                     .ok_or_else(missing)?;
-                if before.revoked_at.is_some() {
+                let is_done = before.is_revoked_with_created || !with_created;
+                if before.revoked_at.is_some() && is_done {
                     return Ok(transaction.done(before));
                 }
-                let (actor, now) = (Actor::operator(org), env.now());
-                let after = revoke(env, &mut transaction, actor, (key, before), now).await?;
+                let actor = Actor::operator(org);
+                let ended = (key, before);
+                let after = revoke(env, &mut transaction, actor, ended, with_created).await?;
                 Ok(transaction.done(after))
             })
             .await
@@ -206,9 +281,10 @@ pub(in crate::service) async fn revoke(
     transaction: &mut Transaction,
     actor: Actor,
     (key, before): (Key, CredentialRecord),
-    now: Timestamp,
+    with_created: bool,
 ) -> Result<CredentialRecord, Error> {
-    let after = mark_revoked(transaction, (key, &before), now).await?;
+    let now = env.now();
+    let after = mark_revoked(transaction, (key, &before), with_created, now).await?;
     let resource = (ResourceKind::Credential, after.id.0);
     let action = AuditAction::CredentialRevoke;
     let operation = AuditedOperation::begin(transaction, env, now);
@@ -220,14 +296,17 @@ pub(in crate::service) async fn revoke(
 pub(in crate::service) async fn mark_revoked(
     transaction: &mut Transaction,
     (key, before): (Key, &CredentialRecord),
+    with_created: bool,
     now: Timestamp,
 ) -> Result<CredentialRecord, Error> {
     let (org, id) = (before.org_id, before.id);
     let after = CredentialRecord {
-        revoked_at: Some(now),
+        revoked_at: before.revoked_at.or(Some(now)),
+        is_revoked_with_created: with_created,
         ..before.clone()
     };
     transaction.put(key, &after);
+    note_end(transaction, &after, now).await?;
     // An MCP key or a token no longer counts towards its limit.
     if let Some(workspace) = key_workspace(&after) {
         forget_keys(transaction, org, &[(workspace, id)]).await?;
@@ -236,6 +315,32 @@ pub(in crate::service) async fn mark_revoked(
         forget_tokens(transaction, org, after.member_id, &[id]).await?;
     }
     Ok(after)
+}
+
+/// Writes the end of a credential on which something that it created depends.
+///
+/// If that is only something that is bound to its scope, the entry serves to show when it ended
+/// once the record of the credential is purged.
+async fn note_end(
+    transaction: &mut Transaction,
+    record: &CredentialRecord,
+    now: Timestamp,
+) -> Result<(), Error> {
+    let (org, id) = (record.org_id, record.id);
+    let is_with_created = record.is_revoked_with_created;
+    if !is_with_created {
+        let created = RangeRead::first(keys::all_created_with(org, id), 1);
+        let is_bound = record.scope != TokenScope::default();
+        if !is_bound || transaction.scan(&created).await?.is_empty() {
+            return Ok(());
+        }
+    }
+    let ended = EndedCredential {
+        ended_at: now,
+        is_with_created,
+    };
+    transaction.put(keys::ended_credential(org, id), &ended);
+    Ok(())
 }
 
 impl KnowledgeService {
@@ -277,10 +382,12 @@ impl KnowledgeService {
             member_id: new.member,
             scope: new.scope.clone(),
             created_with: None,
+            is_dependent: false,
             idle_timeout_seconds: idle_timeout.map(|timeout| timeout.as_secs()),
             created_at: now,
             expires_at: now.plus(new.lifetime),
             revoked_at: None,
+            is_revoked_with_created: false,
         };
         Issued { secret, record }
     }

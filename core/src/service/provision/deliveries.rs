@@ -5,7 +5,7 @@ use crate::error::Error;
 use crate::model::{Delivery, DeliveryId, DeliveryStatus, EndpointId, OrgId};
 use crate::service::audit::write::{Actor, AuditedOperation};
 use crate::service::deliveries::{
-    find_delivery, page_of_deliveries, redeliver_dead_letters, redeliver_one,
+    DeliveriesOf, find_delivery, page_of_deliveries, redeliver_dead_letters, redeliver_one,
 };
 use crate::service::endpoints::EndpointRecord;
 use crate::service::page::{Page, PageRequest};
@@ -26,7 +26,13 @@ impl Provisioning<'_> {
     ) -> Result<Page<Delivery>, Error> {
         let mut reading = self.service.reading();
         EndpointRecord::find(&mut reading, org, endpoint).await?;
-        page_of_deliveries(&mut reading, org, endpoint, status, page).await
+        let deliveries = DeliveriesOf {
+            env: self.service.env(),
+            org,
+            endpoint,
+            status,
+        };
+        page_of_deliveries(&mut reading, deliveries, page).await
     }
 
     /// Reads one delivery to an endpoint.
@@ -59,7 +65,7 @@ impl Provisioning<'_> {
         service
             .transact(|mut transaction| async move {
                 let record = EndpointRecord::find(&mut transaction, org, endpoint).await?;
-                let (operation, actor) = audit(service, &transaction, org);
+                let (operation, actor) = audit(service, &transaction, &record);
                 let delivery =
                     redeliver_one(&mut transaction, operation, actor, &record, id).await?;
                 Ok(transaction.done(delivery))
@@ -82,7 +88,7 @@ impl Provisioning<'_> {
         service
             .transact(|mut transaction| async move {
                 let record = EndpointRecord::find(&mut transaction, org, endpoint).await?;
-                let (operation, actor) = audit(service, &transaction, org);
+                let (operation, actor) = audit(service, &transaction, &record);
                 let redelivered =
                     redeliver_dead_letters(&mut transaction, operation, actor, &record).await?;
                 Ok(transaction.done(redelivered))
@@ -101,7 +107,7 @@ impl Provisioning<'_> {
         service
             .transact(|mut transaction| async move {
                 let record = EndpointRecord::find(&mut transaction, org, endpoint).await?;
-                let (operation, actor) = audit(service, &transaction, org);
+                let (operation, actor) = audit(service, &transaction, &record);
                 let delivery = service
                     .send_ping(&mut transaction, operation, actor, &record)
                     .await?;
@@ -115,9 +121,13 @@ impl Provisioning<'_> {
 fn audit(
     service: &KnowledgeService,
     transaction: &Transaction,
-    org: OrgId,
+    record: &EndpointRecord,
 ) -> (AuditedOperation, Actor) {
     let env = service.env();
     let operation = AuditedOperation::begin(transaction, env, env.now());
-    (operation, Actor::operator(org))
+    let actor = Actor {
+        workspace: Some(record.workspace()),
+        ..Actor::operator(record.org())
+    };
+    (operation, actor)
 }

@@ -8,9 +8,10 @@ use super::Provisioning;
 use crate::error::Error;
 use crate::keys;
 use crate::model::{
-    Confirmation, ConfirmationState, DisabledReason, EndpointId, EventType, OrgId, Timestamp,
-    Webhook, WebhookUrl, WorkspaceId,
+    Confirmation, ConfirmationState, DisabledReason, EndpointId, EventType, OrgId, ResourceStatus,
+    Timestamp, Webhook, WebhookUrl, WorkspaceId,
 };
+use crate::service::access::created::{Ending, Endings, endpoint_state};
 use crate::service::deliveries::{EndpointParent, EndpointState};
 use crate::service::endpoints::EndpointRecord;
 use crate::service::page::{Listing, Page, PageRecord, PageRequest};
@@ -43,7 +44,7 @@ pub struct EndpointSummary {
     pub event_type: EventType,
     /// URL that receives the deliveries.
     pub url: WebhookUrl,
-    /// True if the endpoint is active.
+    /// True if the endpoint is switched on and has not ended.
     pub is_active: bool,
     /// Reason for which the service disabled it, if it did.
     pub disabled_reason: Option<DisabledReason>,
@@ -57,6 +58,9 @@ pub struct EndpointSummary {
     pub pending: usize,
     /// Number of dead letters, at most 1,000.
     pub dead: usize,
+    /// State of the endpoint.
+    #[serde(flatten)]
+    pub status: ResourceStatus,
 }
 
 impl Provisioning<'_> {
@@ -93,7 +97,7 @@ impl Provisioning<'_> {
             Ok(shown)
         };
         listing
-            .page_of(&mut self.service.reading(), page, show)
+            .page_of(&mut self.service.reading(), page, self.service.env(), show)
             .await
     }
 
@@ -127,10 +131,16 @@ impl Provisioning<'_> {
 
     async fn summary(&self, record: EndpointRecord) -> Result<EndpointSummary, Error> {
         let (org, id) = (record.org(), record.endpoint());
+        let (delegator, needed) = record.requirement();
+        let (place, now) = ((org, record.workspace()), self.service.env().now());
+        let reading = &mut self.service.reading();
+        let endings = Endings::read(reading, place, Some(needed), vec![delegator], now).await?;
+        let ending = endings.of(&delegator);
+        let confirmation = record.confirmation(reading, ending.is_some(), now).await?;
+        let is_confirmed = confirmation.state == ConfirmationState::Confirmed;
+        let state = endpoint_state(record.is_active(), is_confirmed);
         let pending = self.count(&keys::deliveries_due(org, id)).await?;
         let dead = self.count(&keys::dead_letters(org, id)).await?;
-        let (mut reading, now) = (self.service.reading(), self.service.env().now());
-        let confirmation = record.confirmation(&mut reading, now).await?;
         let (kind, event_type, created_at) = match &record {
             EndpointRecord::Webhook(stored) => {
                 let Webhook {
@@ -152,13 +162,14 @@ impl Provisioning<'_> {
             workspace_id: record.workspace(),
             event_type,
             url: record.url().clone(),
-            is_active: record.is_active(),
+            is_active: record.is_active() && ending.is_none(),
             disabled_reason: record.disabled(),
-            is_confirmed: confirmation.state == ConfirmationState::Confirmed,
+            is_confirmed,
             confirmation,
             created_at,
             pending,
             dead,
+            status: Ending::status(ending, state),
         })
     }
 

@@ -11,6 +11,7 @@ use crate::model::{
 use crate::service::MemberAssignment;
 use crate::service::audit::write::{Actor, AuditedOperation};
 use crate::service::members::assign::current_role;
+use crate::service::memories::label_counts::count_teams;
 
 impl Provisioning<'_> {
     /// Sets the managed teams of a member to the granted ones.
@@ -54,6 +55,7 @@ impl Provisioning<'_> {
                     return invalid(ProblemCode::InvalidValue, "must have the form of slugs");
                 }
                 transaction.put(key, &after);
+                count_teams(&mut transaction, org, &before.teams, &after.teams);
                 let (actor, action) = (Actor::operator(org), AuditAction::MemberUpdate);
                 let (resource, env) = ((ResourceKind::Member, member.0), service.env());
                 let operation = AuditedOperation::begin(&transaction, env, env.now());

@@ -12,6 +12,7 @@ use crate::service::MemberAssignment;
 use crate::service::access::roles::{ResolvedRole, follow_role};
 use crate::service::audit::write::{Actor, AuditedOperation};
 use crate::service::members::assign::hold_role;
+use crate::service::memories::label_counts::count_teams;
 use crate::service::page::{Page, PageRequest};
 use crate::service::quota::reserve_units;
 use crate::store::{StoreExt, Transaction, decode_value};
@@ -206,6 +207,7 @@ impl Provisioning<'_> {
         transaction.create(keys::member_handle(org, &member.handle), &member.id);
         transaction.create(keys::member(org, member.id), &member);
         hold_role(transaction, org, member.role, member.id, None);
+        count_teams(transaction, org, &[], &member.teams);
         if member.kind == MemberKind::User {
             transaction.add(keys::member_count(org), 1);
         }

@@ -26,7 +26,7 @@ use crate::access::{CredentialKind, CredentialRecord, RoleRef, Secret, TokenScop
 use crate::error::{EntityKind, Error};
 use crate::keys;
 use crate::limits::TEAMS_PER_MEMBER_MAX;
-use crate::model::{AudienceLabel, MemberId, MemberKind, OrgId, Organization};
+use crate::model::{AudienceLabel, MemberId, MemberKind, OrgId, Organization, WorkspaceAccess};
 use crate::request::request;
 use crate::request::rules::{Flag, Items, List, Name, Object, Parsed, Slug};
 use crate::service::page::{Listing, Page, PageRecord, PageRequest};
@@ -73,6 +73,8 @@ request! {
         name: String as Name,
         /// Audience label; by default the members of the workspace: `workspace:<slug>`.
         audience: Option<AudienceLabel> as Option<Parsed<AudienceLabel>>,
+        /// Access: its people are all members (`open`), or those with a role in it (`private`).
+        access: WorkspaceAccess as Parsed<WorkspaceAccess> = WorkspaceAccess::Open,
     }
 }
 

@@ -1,6 +1,6 @@
 //! Organisations and their workspaces.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{NewMember, NewOrganization, NewWorkspace, Provisioning};
 use crate::access::{BuiltInRole, RoleRef};
@@ -15,6 +15,7 @@ use crate::service::audit::log::AUDIT_PURGE_INTERVAL;
 use crate::service::audit::write::{Actor, AuditedOperation};
 use crate::service::page::{Page, PageRequest};
 use crate::service::tasks::ScheduledTask;
+use crate::service::workspace::access::put_private;
 use crate::store::StoreExt;
 
 impl Provisioning<'_> {
@@ -47,6 +48,7 @@ impl Provisioning<'_> {
                     created_at: now,
                     erasing: BTreeMap::new(),
                     removing: Vec::new(),
+                    private: BTreeSet::new(),
                 };
                 let slug_key = keys::org_slug(slug);
                 if transaction.get::<OrgId>(&slug_key).await?.is_some() {
@@ -105,8 +107,8 @@ impl Provisioning<'_> {
     /// Creates a workspace.
     ///
     /// # Errors
-    /// [`Error::InvalidRequest`]; [`Error::NotFound`] for an unknown organisation;
-    /// [`Error::SlugTaken`].
+    /// [`Error::InvalidRequest`], also for a private one beyond their maximum number;
+    /// [`Error::NotFound`] for an unknown organisation; [`Error::SlugTaken`].
     pub async fn create_workspace(
         &self,
         org: OrgId,
@@ -116,7 +118,8 @@ impl Provisioning<'_> {
         let env = self.service.env();
         self.service
             .transact(|mut transaction| async move {
-                self.require_org(&mut transaction, org).await?;
+                let owner = transaction.get::<Organization>(&keys::org(org)).await?;
+                let owner = owner.ok_or(Error::not_found(EntityKind::Organization))?;
                 let slug_key = keys::workspace_slug(org, &new.slug);
                 let taken = [slug_key.clone(), keys::former_workspace(org, &new.slug)];
                 let taken = transaction.get_many::<WorkspaceId>(&taken).await?;
@@ -131,8 +134,10 @@ impl Provisioning<'_> {
                     name: new.name.clone(),
                     slug: new.slug.clone(),
                     audience: new.audience.clone().unwrap_or(own),
+                    access: new.access,
                     created_at: env.now(),
                 };
+                put_private(&mut transaction, owner, workspace.id, new.access)?;
                 transaction.put(slug_key, &workspace.id);
                 transaction.create(keys::workspace(org, workspace.id), &workspace);
                 let (actor, action) = (Actor::operator(org), AuditAction::WorkspaceCreate);

@@ -4,8 +4,8 @@ use crate::access::RoleRef;
 use crate::error::Error;
 use crate::keys;
 use crate::model::{
-    CredentialId, CustomRole, MemberId, MemoryContent, MemoryId, MemoryLabels, OrgId, Organization,
-    Quota, Recall, Webhook, WorkspaceId,
+    CredentialId, CustomRole, InboundWebhook, MemberId, MemoryContent, MemoryId, MemoryLabels,
+    OrgId, Organization, Quota, Recall, Webhook, WorkspaceId,
 };
 use crate::service::KnowledgeService;
 use crate::service::connectors::health::ConnectorState;
@@ -84,6 +84,7 @@ impl KnowledgeService {
                 return Ok(step.transaction.done(next(after.clone())));
             }
             owner.removing.retain(|id| *id != workspace);
+            owner.private.remove(&workspace);
             step.transaction.put(place, &owner);
             Ok(step.transaction.done(None))
         })
@@ -129,7 +130,7 @@ impl Step<'_> {
 
     /// Deletes some memories. Returns true if there were any.
     async fn memories(&mut self) -> Result<bool, Error> {
-        let org = self.org;
+        let (org, now) = (self.org, self.service.env().now());
         let marks = keys::workspace_memories(org, self.workspace);
         let marks = self.first(&marks, RECORDS_PER_STEP).await?;
         let ids = marks.iter();
@@ -150,7 +151,7 @@ impl Step<'_> {
                         labels,
                         content,
                     };
-                    found.remove(&mut self.transaction, org);
+                    found.remove(&mut self.transaction, (org, now));
                 }
                 _ => self.transaction.delete(mark.key.clone()),
             }
@@ -232,6 +233,8 @@ impl Step<'_> {
             let (id, now) = (stored.record.id.into(), service.env().now());
             let transaction = &mut self.transaction;
             transaction.delete(found.key.clone());
+            let delegator = stored.delegator;
+            delegator.remove_from_index(transaction, org, stored.record.id.0);
             transaction.add(keys::webhook_count(org, workspace), -1);
             release_unit(transaction, org, Quota::Endpoints);
             service
@@ -247,8 +250,11 @@ impl Step<'_> {
         let found = keys::inbound_webhooks(org, workspace);
         let found = self.first(&found, RECORDS_PER_STEP).await?;
         for found in &found {
+            let stored: SealedRecord<InboundWebhook> = decode_value(found)?;
+            let (delegator, id) = (stored.delegator, stored.record.id);
             // The identifier remains, so that the source stays closed to everybody else.
             self.transaction.delete(found.key.clone());
+            delegator.remove_from_index(&mut self.transaction, org, id.0);
             let counter = keys::inbound_webhook_count(org, workspace);
             self.transaction.add(counter, -1);
             release_unit(&mut self.transaction, org, Quota::Endpoints);

@@ -20,6 +20,7 @@ use crate::model::{
 use crate::operation::Operation;
 use crate::request::{Path, Problems, Request as _};
 use crate::service::access::coverage::HeldRoles;
+use crate::service::access::created::CreatedRecord;
 use crate::service::access::principal::{Resource, workspace_roles_read};
 use crate::service::members::change::require_covered;
 use crate::service::members::with_roles;
@@ -30,7 +31,7 @@ use crate::service::quota::RecordLimit;
 use crate::service::tasks::ScheduledTask;
 use crate::service::tokens::types::{ApiToken, IssuedApiToken, NewApiToken};
 use crate::service::{Caller, KnowledgeService, NewToken, Tokens};
-use crate::store::{Direction, Entry, Key, RangeRead, Transaction, decode_value};
+use crate::store::{Direction, Key, RangeRead, Transaction, decode_value};
 
 const NO_SUCH_TOKEN: Error = Error::not_found(EntityKind::Token);
 
@@ -38,7 +39,8 @@ impl Tokens<'_> {
     /// Creates an API token of a member: of the caller itself, or of a service account.
     ///
     /// Only this response contains the token itself; that of a repetition with the idempotency key
-    /// does not. It depends on the member alone, not on the session that created it.
+    /// does not. It depends on the member alone, unless it is ended with the session that created
+    /// it.
     ///
     /// # Errors
     /// Those of [`Operation::CreateToken`]; [`Error::InvalidRequest`] for a longer lifetime than
@@ -81,15 +83,19 @@ impl Tokens<'_> {
                         lifetime,
                         is_long_lived: false,
                     };
-                    let issued = self.service.generate_credential(org, &new, None);
+                    let mut issued = self.service.generate_credential(org, &new, None);
+                    issued.record.created_with = op.principal.credential;
                     let (record, secret) = (&issued.record, &issued.secret);
                     let token = ApiToken::of(record, Some(op.principal.member_id()));
                     self.service
                         .put_credential(&mut op.transaction, record, secret);
                     self.service.put_token(&mut op.transaction, org, &token);
+                    let place = CreatedRecord::Token(member);
+                    let delegator = token.delegator();
+                    delegator.add_to_index(&mut op.transaction, org, token.id.0, place);
                     let resource = (ResourceKind::Credential, token.id.0);
                     op.created(AuditAction::CredentialCreate, resource, record);
-                    let secret = Some(issued.secret);
+                    let (token, secret) = (token.shown(None), Some(issued.secret));
                     op.done(IssuedApiToken { token, secret })
                 },
                 |caller, replay| async move {
@@ -119,7 +125,10 @@ impl Tokens<'_> {
                 let range = keys::tokens(org, member);
                 let listing = Listing::new("tokens", &(), range, Direction::Forward);
                 let prefetch = with_member(Prefetch::page(&listing, page), org, member);
-                let caller = caller.authenticate(prefetch).await?;
+                let mut caller = caller.authenticate(prefetch).await?;
+                let stored = first_tokens(caller.transaction(), listing.first_read(page))?;
+                let facts = facts_about(org, &stored);
+                caller.prefetch(Prefetch::keys(facts)).await?;
                 let mut op = authorize(caller, org_slug, member).await?;
                 let now = op.now;
                 let show = |_: &Key, token: ApiToken| {
@@ -127,13 +136,7 @@ impl Tokens<'_> {
                     Ok(PageRecord::visible(valid))
                 };
                 let mut found = listing.page(&mut op.transaction, page, show).await?;
-                let uses = found.data.iter();
-                let uses = uses.map(|token| keys::credential_use(org, token.id));
-                let uses: Vec<Key> = uses.collect();
-                let uses = op.transaction.unchecked().get_many::<Timestamp>(&uses);
-                for (token, used) in found.data.iter_mut().zip(uses.await?) {
-                    token.last_used_at = used;
-                }
+                found.data = shown(&mut op.transaction, org, found.data).await?;
                 op.done(found)
             })
             .await
@@ -154,22 +157,24 @@ impl Tokens<'_> {
             .perform(Operation::GetToken, caller, |caller| async move {
                 let org = caller.org();
                 let record = keys::token(org, member, token);
-                let used = keys::credential_use(org, token);
-                let prefetch = Prefetch::keys([record.clone(), used.clone()]);
-                let prefetch = with_member(prefetch, org, member);
-                let caller = caller.authenticate(prefetch).await?;
+                let prefetch = with_member(Prefetch::keys([record.clone()]), org, member);
+                let mut caller = caller.authenticate(prefetch).await?;
+                let stored: Vec<ApiToken> = caller.prefetched(&record)?.into_iter().collect();
+                let facts = facts_about(org, &stored);
+                caller.prefetch(Prefetch::keys(facts)).await?;
                 let mut op = authorize(caller, org_slug, member).await?;
-                let found = find_token(&mut op, &record).await?;
-                let last_used_at = op.transaction.unchecked().get(&used).await?;
-                op.done(ApiToken {
-                    last_used_at,
-                    ..found
-                })
+                let found = vec![find_token(&mut op, &record).await?];
+                let found = shown(&mut op.transaction, org, found).await?;
+                let found = found.into_iter().next();
+                op.done(found.ok_or(NO_SUCH_TOKEN)?)
             })
             .await
     }
 
     /// Ends an API token of the caller or of a service account. It stops working immediately.
+    ///
+    /// What a scoped token created ends with it. Everything else that was created with it remains,
+    /// unless it is to be ended `with_created`.
     ///
     /// # Errors
     /// Those of [`Operation::EndToken`]; [`Error::Forbidden`] as for [`Tokens::create`].
@@ -179,6 +184,7 @@ impl Tokens<'_> {
         org_slug: &str,
         member: MemberId,
         token: CredentialId,
+        with_created: bool,
     ) -> Result<(), Error> {
         self.service
             .perform(Operation::EndToken, caller, |caller| async move {
@@ -198,7 +204,7 @@ impl Tokens<'_> {
                 let credential = place(&hash).ok_or(NO_SUCH_TOKEN)?;
                 let before: CredentialRecord = op.find(&credential, EntityKind::Token).await?;
                 let ended = (credential, &before);
-                let after = mark_revoked(&mut op.transaction, ended, now).await?;
+                let after = mark_revoked(&mut op.transaction, ended, with_created, now).await?;
                 let resource = (ResourceKind::Credential, token.0);
                 op.changed(AuditAction::CredentialRevoke, resource, &before, &after);
                 op.done(())
@@ -309,6 +315,54 @@ async fn require_workspaces(op: &mut Authorized<'_>, named: &[WorkspaceId]) -> R
     problems.into_result()
 }
 
+/// Returns the first tokens of a page, if they were prefetched.
+fn first_tokens(
+    transaction: &Transaction,
+    first: Option<RangeRead>,
+) -> Result<Vec<ApiToken>, Error> {
+    let found = first.and_then(|read| transaction.prefetched().scan(&read));
+    let mut tokens = Vec::new();
+    for found in found.unwrap_or_default() {
+        tokens.push(decode_value(found)?);
+    }
+    Ok(tokens)
+}
+
+/// Returns the keys of what responses show of tokens besides their records: their last uses, and the
+/// ends of the sessions that created them.
+fn facts_about(org: OrgId, tokens: &[ApiToken]) -> Vec<Key> {
+    let uses = tokens.iter();
+    let uses = uses.map(|token| keys::credential_use(org, token.id));
+    let creators = tokens.iter().filter_map(|token| token.created_with);
+    let ends = creators.map(|creator| keys::ended_credential(org, creator));
+    uses.chain(ends).collect()
+}
+
+/// Returns tokens as responses show them.
+async fn shown(
+    transaction: &mut Transaction,
+    org: OrgId,
+    tokens: Vec<ApiToken>,
+) -> Result<Vec<ApiToken>, Error> {
+    transaction
+        .prefetch(facts_about(org, &tokens), Vec::new())
+        .await?;
+    let mut shown = Vec::with_capacity(tokens.len());
+    for mut token in tokens {
+        let used = keys::credential_use(org, token.id);
+        token.last_used_at = transaction.unchecked().get(&used).await?;
+        let ended = match token.created_with {
+            Some(creator) => {
+                let ended = keys::ended_credential(org, creator);
+                transaction.unchecked().get(&ended).await?
+            }
+            None => None,
+        };
+        shown.push(token.shown(ended));
+    }
+    Ok(shown)
+}
+
 /// Reads a token that has not expired.
 async fn find_token(op: &mut Authorized<'_>, record: &Key) -> Result<ApiToken, Error> {
     let found: ApiToken = op.find(record, EntityKind::Token).await?;
@@ -345,14 +399,14 @@ pub(in crate::service) async fn forget_tokens(
 ) -> Result<(), Error> {
     let records = forgotten.iter().map(|id| keys::token(org, member, *id));
     let records: Vec<Key> = records.collect();
-    let found = transaction.get_many::<Entry>(&records).await?;
-    for (record, _) in records
-        .into_iter()
-        .zip(found)
-        .filter(|(_, found)| found.is_some())
-    {
-        transaction.delete(record);
-        transaction.add(keys::token_count(org, member), -1);
+    let found = transaction.get_many::<ApiToken>(&records).await?;
+    for (record, token) in records.into_iter().zip(found) {
+        if let Some(token) = token {
+            transaction.delete(record);
+            let delegator = token.delegator();
+            delegator.remove_from_index(transaction, org, token.id.0);
+            transaction.add(keys::token_count(org, member), -1);
+        }
     }
     Ok(())
 }

@@ -6,9 +6,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::access::{ActionSet, CredentialRecord, Secret, TokenScope};
 use crate::limits::SCOPE_ITEMS_MAX;
-use crate::model::{AudienceLabel, CredentialId, MemberId, Timestamp, WorkspaceId};
+use crate::model::{
+    AudienceLabel, CredentialId, EndedReason, MemberId, ResourceState, ResourceStatus, Timestamp,
+    WorkspaceId,
+};
 use crate::request::request;
 use crate::request::rules::{Actions, Id, Items, List, Name, Object, Parsed, Seconds};
+use crate::service::access::created::EndedCredential;
+use crate::service::access::principal::Delegator;
 use crate::service::workspace::mcp_key_types::expose;
 
 request! {
@@ -69,9 +74,15 @@ pub struct ApiToken {
     pub created_at: Timestamp,
     /// Time from which it is treated as unknown.
     pub expires_at: Timestamp,
+    /// Session that created it; `null` if the operator issued it.
+    pub created_with: Option<CredentialId>,
     /// Time of the last use, to within an hour; `null` if it was not used. Records of the store
     /// have none.
     pub last_used_at: Option<Timestamp>,
+    /// State of the token, `active` or `ended`, in every response; records of the store have none.
+    #[serde(flatten)]
+    #[cfg_attr(feature = "openapi", schemars(with = "ResourceStatus"))]
+    pub status: Option<ResourceStatus>,
 }
 
 impl ApiToken {
@@ -85,7 +96,36 @@ impl ApiToken {
             created_by,
             created_at: record.created_at,
             expires_at: record.expires_at,
+            created_with: record.created_with,
             last_used_at: None,
+            status: None,
+        }
+    }
+
+    /// Returns on whose behalf the token acts.
+    pub(crate) fn delegator(&self) -> Delegator {
+        Delegator {
+            credential: self.created_with,
+            ..Delegator::member(self.member_id)
+        }
+    }
+
+    /// Returns the token with its state: it has ended if everything that its creator created was
+    /// ended with that.
+    pub(crate) fn shown(self, creator: Option<EndedCredential>) -> Self {
+        let ended = creator.filter(|creator| creator.is_with_created);
+        let state = match ended {
+            Some(_) => ResourceState::Ended,
+            None => ResourceState::Active,
+        };
+        let status = ResourceStatus {
+            state,
+            ended_reason: ended.map(|_| EndedReason::EndedWithCredential),
+            ended_at: ended.map(|ended| ended.ended_at),
+        };
+        Self {
+            status: Some(status),
+            ..self
         }
     }
 }

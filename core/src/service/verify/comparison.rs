@@ -76,6 +76,15 @@ impl Comparison<'_> {
                 let entry = self.next();
                 self.contains(&key, &fields, entry);
             }
+            Expectation::ContainsWithout(key, fields, without) => {
+                let entry = self.next();
+                match entry.as_ref().and_then(|entry| field(entry, without)) {
+                    Some(found) => {
+                        self.differ(Mismatch, &key, format!("no field {without}"), shown(&found))
+                    }
+                    None => self.contains(&key, &fields, entry),
+                }
+            }
             Expectation::ContainsOrExists(key, fields, _) => {
                 let (first, second) = (self.next(), self.next());
                 if first.is_some() || second.is_none() {

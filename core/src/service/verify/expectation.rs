@@ -17,6 +17,8 @@ pub(super) enum Expectation {
     Absent(Key),
     /// The entry exists and has this value, or is an object with at least these fields.
     Contains(Key, Value),
+    /// The entry is an object with at least these fields, and without the named one.
+    ContainsWithout(Key, Value, &'static str),
     /// The first entry has these fields, or only the second one exists.
     ContainsOrExists(Key, Value, Key),
     /// The entry is the content of a memory whose source key has this digest.
@@ -56,6 +58,7 @@ impl Expectation {
             Self::Exists(key)
             | Self::Absent(key)
             | Self::Contains(key, _)
+            | Self::ContainsWithout(key, ..)
             | Self::HasName(key, _)
             | Self::AtLeast(key, _)
             | Self::Lists(key, _) => vec![key.clone()],

@@ -49,6 +49,8 @@ pub(super) struct Verifier {
     /// Keys of the workspaces that are being removed, and of all removed ones.
     removing: BTreeSet<Key>,
     former_workspaces: BTreeSet<Key>,
+    /// Workspaces that the records of their organisations name as private.
+    private: BTreeSet<(OrgId, WorkspaceId)>,
     /// Keys of those removed workspaces, and records of organisations, that a scheduled task clears.
     pub(super) removals_continued: BTreeSet<Key>,
     /// Audit page that was read last.
@@ -86,12 +88,13 @@ impl Verifier {
             let workspace = decode_value::<WorkspaceId>(found).ok()?;
             Some(keys::workspace(keys::org_of(&found.key)?, workspace))
         });
-        let mut removing = BTreeSet::new();
+        let (mut removing, mut private) = (BTreeSet::new(), BTreeSet::new());
         // An unreadable one is a difference of its own.
         for found in store.scan_all(&keys::orgs()).await? {
             if let Ok(org) = decode_value::<Organization>(&found) {
                 let workspaces = org.removing.iter();
                 removing.extend(workspaces.map(|id| keys::workspace(org.id, *id)));
+                private.extend(org.private.iter().map(|id| (org.id, *id)));
             }
         }
         let verification = Verification {
@@ -117,6 +120,7 @@ impl Verifier {
             former_orgs: former_orgs.collect(),
             removing,
             former_workspaces: former_workspaces.collect(),
+            private,
             removals_continued: BTreeSet::new(),
             audit: None,
             has_meta: false,
@@ -124,6 +128,11 @@ impl Verifier {
             counters: BTreeMap::new(),
             verification,
         })
+    }
+
+    /// Returns true if the record of the organisation names the workspace as private.
+    pub(super) fn is_private(&self, org: OrgId, workspace: WorkspaceId) -> bool {
+        self.private.contains(&(org, workspace))
     }
 
     /// Returns true for a key of an organisation that is being removed.

@@ -11,14 +11,15 @@ use crate::digest::{etag, hex};
 use crate::error::Error;
 use crate::keys;
 use crate::model::{
-    Checklist, ChecklistStep, ChecklistTier, ConnectorHealth, DashboardSummary, McpKeySummary,
-    OrgId, Timestamp, Workspace, WorkspaceId, WorkspaceSummary,
+    Checklist, ChecklistStep, ChecklistTier, ConnectorHealth, DashboardSummary, EndedReason,
+    McpKeySummary, OrgId, Timestamp, Workspace, WorkspaceId, WorkspaceSummary,
 };
 use crate::operation::Operation;
+use crate::service::access::created::Endings;
 use crate::service::connectors::health::ConnectorState;
 use crate::service::connectors::types::Connector;
 use crate::service::generations::Generations;
-use crate::service::operation::Prefetch;
+use crate::service::operation::{Authorized, Prefetch};
 use crate::service::workspace::dashboard_cache::{Asking, Dashboard};
 use crate::service::workspace::dashboard_chats::{RecentChats, chats_read};
 use crate::service::workspace::mcp_key_types::McpKey;
@@ -101,8 +102,9 @@ impl Workspaces<'_> {
                     let of = (&op.principal, &retention, op.now);
                     let chats =
                         RecentChats::take(&mut op.transaction, place, &facts.chats, of).await?;
+                    let endings = facts.endings(&mut op, workspace).await?;
                     let (dashboard, changes_at) =
-                        facts.dashboard(&chats, op.workspace(), op.now)?;
+                        facts.dashboard(&chats, op.workspace(), op.now, &endings)?;
                     let dashboard = Arc::new(dashboard);
                     // A running erasure takes away chats that are still stored. A dependent
                     // credential also ends with another one, whose mark is not among these.
@@ -193,6 +195,19 @@ impl Facts {
         })
     }
 
+    /// Reads which MCP keys have ended before their expiry.
+    async fn endings(
+        &self,
+        op: &mut Authorized<'_>,
+        workspace: WorkspaceId,
+    ) -> Result<Endings, Error> {
+        let mut delegators = Vec::with_capacity(self.mcp_keys.len());
+        for found in &self.mcp_keys {
+            delegators.push(decode_value::<McpKey>(found)?.delegator());
+        }
+        op.endings(workspace, None, delegators).await
+    }
+
     /// Returns the dashboard, and the earliest time at which a connector status or the expiry of a key
     /// changes it without a write.
     fn dashboard(
@@ -200,11 +215,12 @@ impl Facts {
         chats: &RecentChats,
         workspace: &Workspace,
         now: Timestamp,
+        endings: &Endings,
     ) -> Result<(Dashboard, Option<Timestamp>), Error> {
         let (connector_health, changes_at) = self.connector_health(&workspace.slug, now)?;
-        let (mcp_keys, expires_at) = self.mcp_keys(workspace.id, now)?;
+        let (mcp_keys, expires_at) = self.mcp_keys(workspace.id, now, endings)?;
         let changes_at = changes_at.into_iter().chain(expires_at).min();
-        let etag = self.etag(chats, workspace, changes_at);
+        let etag = self.etag(chats, &mcp_keys, workspace, changes_at);
         let (has_mcp_key, has_chat) = (!mcp_keys.is_empty(), chats.has_any);
         let summary = DashboardSummary {
             review_backlog_count: self.count(Count::Pending)?,
@@ -264,6 +280,7 @@ impl Facts {
         &self,
         workspace: WorkspaceId,
         now: Timestamp,
+        endings: &Endings,
     ) -> Result<(Vec<McpKeySummary>, Option<Timestamp>), Error> {
         let mut shown = Vec::with_capacity(self.mcp_keys.len());
         let mut changes_at: Option<Timestamp> = None;
@@ -272,7 +289,8 @@ impl Facts {
             if now < key.expires_at {
                 changes_at = changes_at.into_iter().chain([key.expires_at]).min();
                 let last_used_at = same_id(&found.key, &self.mcp_key_uses)?;
-                shown.push(key.summary(workspace, last_used_at));
+                let ending = endings.of(&key.delegator());
+                shown.push(key.summary(workspace, last_used_at, ending));
             }
         }
         Ok((shown, changes_at))
@@ -345,6 +363,7 @@ impl Facts {
     fn etag(
         &self,
         chats: &RecentChats,
+        mcp_keys: &[McpKeySummary],
         workspace: &Workspace,
         changes_at: Option<Timestamp>,
     ) -> String {
@@ -378,6 +397,15 @@ impl Facts {
                     digest.update(bytes);
                 }
             }
+        }
+        // The end of a key follows from records of its creator.
+        for key in mcp_keys {
+            let ended_at = key.ended_at.map_or(i64::MAX, Timestamp::as_millis);
+            let reason = key.ended_reason.map_or("", EndedReason::as_str);
+            digest.update(key.state.as_str());
+            digest.update(length(reason.len()));
+            digest.update(reason);
+            digest.update(ended_at.to_be_bytes());
         }
         digest.update([u8::from(chats.has_any)]);
         for chat in &chats.shown {

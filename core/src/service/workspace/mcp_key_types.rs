@@ -7,10 +7,13 @@ use serde::{Deserialize, Serialize, Serializer};
 use crate::access::Secret;
 use crate::limits::ROTATION_DEFAULT;
 use crate::model::{
-    AudienceLabel, CredentialId, McpClient, McpKeySummary, MemberId, Timestamp, WorkspaceId,
+    AudienceLabel, CredentialId, McpClient, McpKeySummary, MemberId, ResourceState, Timestamp,
+    WorkspaceId,
 };
 use crate::request::request;
 use crate::request::rules::{ClientName, Items, List, Name, Parsed, RotationSeconds};
+use crate::service::access::created::Ending;
+use crate::service::access::principal::Delegator;
 
 /// Maximum number of audience labels of a key.
 pub(crate) const AUDIENCE_MAX: usize = 32;
@@ -64,6 +67,12 @@ pub(crate) struct McpKey {
     pub(crate) created_at: Timestamp,
     /// Member that the key acts as: the one that created it or last rotated it.
     pub(crate) acts_as: MemberId,
+    /// Credential that created the key or last rotated it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) created_with: Option<CredentialId>,
+    /// Expiry of that credential, if it is scoped: the key then ends with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) bound_until: Option<Timestamp>,
     /// Rotation period, in seconds.
     pub(crate) rotation_seconds: u64,
     pub(crate) rotates_at: Timestamp,
@@ -72,11 +81,22 @@ pub(crate) struct McpKey {
 }
 
 impl McpKey {
+    /// Returns on whose behalf the key acts.
+    pub(crate) fn delegator(&self) -> Delegator {
+        Delegator {
+            member: self.acts_as,
+            credential: self.created_with,
+            bound_until: self.bound_until,
+        }
+    }
+
     pub(crate) fn summary(
         self,
         workspace_id: WorkspaceId,
         last_used_at: Option<Timestamp>,
+        ending: Option<Ending>,
     ) -> McpKeySummary {
+        let status = Ending::status(ending, ResourceState::Active);
         McpKeySummary {
             id: self.id,
             workspace_id,
@@ -85,6 +105,9 @@ impl McpKey {
             audience: self.audience,
             last_used_at,
             rotates_at: Some(self.rotates_at),
+            state: status.state,
+            ended_reason: status.ended_reason,
+            ended_at: status.ended_at,
         }
     }
 }

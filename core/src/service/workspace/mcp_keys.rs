@@ -14,6 +14,7 @@ use crate::model::{
 };
 use crate::operation::Operation;
 use crate::request::rules::RotationSeconds;
+use crate::service::access::created::{CreatedRecord, Endings};
 use crate::service::access::principal::{Delegator, Principal};
 use crate::service::operation::{Authorized, Prefetch, Unauthenticated};
 use crate::service::page::{Listing, Page, PageRecord, PageRequest};
@@ -40,7 +41,10 @@ impl McpKeys<'_> {
     /// Creates an MCP key. Only this response contains the key itself; that of a repetition with the
     /// idempotency key does not.
     ///
-    /// The key is valid no longer than the credential of the caller.
+    /// The key belongs to the member: no end of the credential of the caller ends it, unless that
+    /// is scoped or [ended with what it created](crate::service::Provisioning::revoke_with_created).
+    /// Created with a scoped token, it has the scope of the token, expires no later, and ends with
+    /// it.
     ///
     /// # Errors
     /// Those of [`Operation::CreateMcpKey`]; [`Error::InvalidRequest`] for a workspace that has the
@@ -67,7 +71,8 @@ impl McpKeys<'_> {
                     require_audience(&op.principal, op.workspace(), &new.audience)?;
                     free_expired_keys(&mut op.transaction, org, workspace, now).await?;
                     op.reserve_record(RecordLimit::MCP_KEYS, counter).await?;
-                    let (rotates_at, expires_at) = validity(&op.principal, new.rotation, now);
+                    let delegator = op.principal.delegator();
+                    let (rotates_at, expires_at) = validity(delegator, new.rotation, now);
                     let secret = Secret::generate(CredentialKind::Bearer, org, self.service.env());
                     let key = McpKey {
                         id: CredentialId(self.service.env().uuid_at(now)),
@@ -77,6 +82,8 @@ impl McpKeys<'_> {
                         created_by: member,
                         created_at: now,
                         acts_as: member,
+                        created_with: delegator.credential,
+                        bound_until: delegator.bound_until,
                         rotation_seconds: new.rotation.as_secs(),
                         rotates_at,
                         expires_at,
@@ -85,14 +92,16 @@ impl McpKeys<'_> {
                     self.service
                         .put_credential(&mut op.transaction, &record, &secret);
                     let place = keys::mcp_key(org, workspace, key.id);
-                    op.transaction.create(place, &key);
-                    self.service
-                        .plan_expiry(&mut op.transaction, org, workspace, &key);
+                    let transaction = &mut op.transaction;
+                    transaction.create(place, &key);
+                    let record = CreatedRecord::McpKey(workspace);
+                    delegator.add_to_index(transaction, org, key.id.0, record);
+                    self.service.plan_expiry(transaction, org, workspace, &key);
                     let resource = (ResourceKind::Credential, key.id.0);
                     op.created(AuditAction::McpKeyCreate, resource, &key);
                     op.done(IssuedMcpKey {
                         secret: Some(secret),
-                        summary: key.summary(workspace, None),
+                        summary: key.summary(workspace, None, None),
                     })
                 },
                 |caller, replay| async move {
@@ -121,17 +130,30 @@ impl McpKeys<'_> {
                 let listing = Listing::new("mcp_keys", &(), range, Direction::Forward);
                 let uses = RangeRead::all(keys::mcp_key_uses(org, workspace));
                 let prefetch = Prefetch::page(&listing, page).and_range(uses.clone());
-                let mut op = caller.in_workspace(workspace, prefetch).await?;
+                let next = |transaction: &Transaction| {
+                    let (place, first) = ((org, workspace), listing.first_read(page));
+                    Endings::prefetch_page(transaction, place, first, McpKey::delegator)
+                };
+                let op = caller.in_workspace_then(workspace, prefetch, &next);
+                let mut op = op.await?;
                 let now = op.now;
                 let uses = op.transaction.scan(&uses).await?;
                 let show = |found: &Key, key: McpKey| {
-                    let last_used_at = same_id(found, &uses)?;
+                    let last_used_at: Option<Timestamp> = same_id(found, &uses)?;
                     let valid = Some(key).filter(|key| now < key.expires_at);
-                    let summary = valid.map(|key| key.summary(workspace, last_used_at));
-                    Ok(PageRecord::visible(summary))
+                    Ok(PageRecord::visible(valid.map(|key| (key, last_used_at))))
                 };
                 let found = listing.page(&mut op.transaction, page, show).await?;
-                op.done(found)
+                let delegators = found.data.iter().map(|(key, _)| key.delegator());
+                let delegators = delegators.collect();
+                let endings = op.endings(workspace, None, delegators).await?;
+                let shown = found.data.into_iter().map(|(key, last_used_at)| {
+                    let ending = endings.of(&key.delegator());
+                    key.summary(workspace, last_used_at, ending)
+                });
+                let data = shown.collect();
+                let next_cursor = found.next_cursor;
+                op.done(Page { data, next_cursor })
             })
             .await
     }
@@ -148,12 +170,20 @@ impl McpKeys<'_> {
     ) -> Result<McpKeySummary, Error> {
         self.service
             .perform(Operation::GetMcpKey, caller, |caller| async move {
-                let [record, used] = records(caller.org(), workspace, key);
+                let org = caller.org();
+                let [record, used] = records(org, workspace, key);
                 let prefetch = Prefetch::keys([record.clone(), used.clone()]);
-                let mut op = caller.in_workspace(workspace, prefetch).await?;
+                let next = |transaction: &Transaction| {
+                    let key = transaction.prefetched().get::<McpKey>(&record);
+                    let key = key.ok().flatten();
+                    Endings::prefetch((org, workspace), key.map(|key| key.delegator()))
+                };
+                let op = caller.in_workspace_then(workspace, prefetch, &next);
+                let mut op = op.await?;
                 let found = find_key(&mut op, &record).await?;
                 let used = op.transaction.get(&used).await?;
-                op.done(found.summary(workspace, used))
+                let ending = op.ending(workspace, None, found.delegator()).await?;
+                op.done(found.summary(workspace, used, ending))
             })
             .await
     }
@@ -161,7 +191,7 @@ impl McpKeys<'_> {
     /// Replaces the secret of an MCP key. Only this response contains the new one.
     ///
     /// The old secret stops working immediately. From now on the key acts as the member that
-    /// rotated it, and is valid no longer than the credential of the caller.
+    /// rotated it, and belongs to it or to its scoped token as a new key would.
     ///
     /// `rotation` is the new rotation period; without it, the period stays the same.
     ///
@@ -185,13 +215,16 @@ impl McpKeys<'_> {
                 let [place, used] = records(org, workspace, key);
                 let before = find_key(&mut op, &place).await?;
                 let (old, record) = find_credential(&mut op, key).await?;
-                require_covered(&mut op, workspace, &record).await?;
+                require_covered(&mut op, workspace, &before, &record).await?;
                 require_audience(&op.principal, op.workspace(), &before.audience)?;
                 let rotation =
                     rotation.unwrap_or_else(|| Duration::from_secs(before.rotation_seconds));
-                let (rotates_at, expires_at) = validity(&op.principal, rotation, now);
+                let (mut delegator, by) = (before.delegator(), op.principal.delegator());
+                let (rotates_at, expires_at) = validity(by, rotation, now);
                 let after = McpKey {
                     acts_as: member,
+                    created_with: by.credential,
+                    bound_until: by.bound_until,
                     rotation_seconds: rotation.as_secs(),
                     rotates_at,
                     expires_at,
@@ -203,12 +236,14 @@ impl McpKeys<'_> {
                 self.service
                     .put_credential(&mut op.transaction, &record, &secret);
                 op.transaction.put(place, &after);
+                let place = (key.0, CreatedRecord::McpKey(workspace));
+                delegator.replace(by, &mut op.transaction, org, place);
                 self.service
                     .plan_expiry(&mut op.transaction, org, workspace, &after);
                 let used = op.transaction.get(&used).await?;
                 let resource = (ResourceKind::Credential, key.0);
                 op.changed(AuditAction::McpKeyRotate, resource, &before, &after);
-                let summary = after.summary(workspace, used);
+                let summary = after.summary(workspace, used, None);
                 let secret = Some(secret);
                 op.done(IssuedMcpKey { secret, summary })
             })
@@ -233,13 +268,13 @@ impl McpKeys<'_> {
                 let [place, _] = records(org, workspace, key);
                 let before = find_key(&mut op, &place).await?;
                 let (place, record) = find_credential(&mut op, key).await?;
-                require_covered(&mut op, workspace, &record).await?;
+                require_covered(&mut op, workspace, &before, &record).await?;
                 let revoked = CredentialRecord {
                     revoked_at: Some(now),
                     ..record
                 };
                 op.transaction.put(place, &revoked);
-                forget_key(&mut op.transaction, org, workspace, key);
+                forget_key(&mut op.transaction, org, workspace, &before);
                 let resource = (ResourceKind::Credential, key.0);
                 op.deleted(AuditAction::McpKeyRevoke, resource, &before);
                 op.done(())
@@ -308,9 +343,9 @@ fn require_audience(
 
 /// Returns the times from which a key should be rotated and is invalid.
 ///
-/// Neither is later than the expiry of the credential that creates or rotates it.
-fn validity(caller: &Principal, rotation: Duration, now: Timestamp) -> (Timestamp, Timestamp) {
-    let last = caller.expires_at.unwrap_or(Timestamp::MAX);
+/// Neither is later than the expiry of a scoped credential that creates or rotates it.
+fn validity(by: Delegator, rotation: Duration, now: Timestamp) -> (Timestamp, Timestamp) {
+    let last = by.bound_until.unwrap_or(Timestamp::MAX);
     let (rotates_at, expires_at) = (now.plus(rotation), now.plus(rotation + GRACE));
     (rotates_at.min(last), expires_at.min(last))
 }
@@ -333,11 +368,13 @@ fn credential_of(
             actions: Some(caller.scoped(ACTIONS)),
             audience: Some(key.audience.clone()),
         },
-        created_with: caller.credential,
+        created_with: key.created_with,
+        is_dependent: key.bound_until.is_some(),
         idle_timeout_seconds: None,
         created_at: now,
         expires_at: key.expires_at,
         revoked_at: None,
+        is_revoked_with_created: false,
     }
 }
 
@@ -394,13 +431,11 @@ async fn find_credential(
 async fn require_covered(
     op: &mut Authorized<'_>,
     workspace: WorkspaceId,
+    key: &McpKey,
     record: &CredentialRecord,
 ) -> Result<(), Error> {
-    let delegator = Delegator {
-        member: record.member_id,
-        credential: record.created_with,
-    };
     let allowed = record.scope.actions.unwrap_or(ACTIONS);
+    let delegator = key.delegator();
     op.require_covered(workspace, delegator, allowed).await
 }
 
@@ -440,18 +475,20 @@ pub(crate) async fn forget_keys(
     let place = |(workspace, id): &(WorkspaceId, CredentialId)| keys::mcp_key(org, *workspace, *id);
     let places: Vec<Key> = forgotten.iter().map(place).collect();
     let found = transaction.get_many::<McpKey>(&places).await?;
-    for (found, (workspace, id)) in found.into_iter().zip(forgotten) {
-        if found.is_some() {
-            forget_key(transaction, org, *workspace, *id);
+    for (found, (workspace, _)) in found.into_iter().zip(forgotten) {
+        if let Some(key) = found {
+            forget_key(transaction, org, *workspace, &key);
         }
     }
     Ok(())
 }
 
 /// Removes the records of a key that is stored, but not its credential.
-fn forget_key(transaction: &mut Transaction, org: OrgId, workspace: WorkspaceId, id: CredentialId) {
-    for place in records(org, workspace, id) {
+fn forget_key(transaction: &mut Transaction, org: OrgId, workspace: WorkspaceId, key: &McpKey) {
+    for place in records(org, workspace, key.id) {
         transaction.delete(place);
     }
+    let delegator = key.delegator();
+    delegator.remove_from_index(transaction, org, key.id.0);
     transaction.add(keys::mcp_key_count(org, workspace), -1);
 }

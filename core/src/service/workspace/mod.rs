@@ -1,5 +1,7 @@
-//! Workspaces with their dashboard, chats, retention and MCP keys.
+//! Workspaces with their access, dashboard, chats, retention and MCP keys.
 
+pub(crate) mod access;
+pub(crate) mod activity;
 pub(crate) mod chats;
 pub(crate) mod dashboard;
 pub(crate) mod dashboard_cache;

@@ -1,6 +1,7 @@
 //! Callers of the operations, with real credentials.
 
 use knowledge_core::access::{ActionSet, BaseRole, CredentialKind, RoleRef, Secret, TokenScope};
+use knowledge_core::internals::keys;
 use knowledge_core::model::MemberId;
 use knowledge_core::service;
 use knowledge_testing::seed::Seed;
@@ -81,6 +82,17 @@ impl Caller {
         let nothing = world.role(BaseRole::Viewer, ActionSet::EMPTY, ActionSet::ALL);
         let nothing = RoleRef::Custom(nothing.await.id);
         world.assign(self.member, nothing).await.unwrap();
+        if self.is_assigned(world).await {
+            let (member, workspace) = (self.member, world.workspace.id);
+            let assigned = world.assign_in(member, workspace, Some(nothing));
+            assigned.await.unwrap();
+        }
+    }
+
+    /// Returns true if the member holds a role in the workspace.
+    pub(crate) async fn is_assigned(&self, world: &World) -> bool {
+        let role = keys::workspace_role(world.org.id, self.member, world.workspace.id);
+        world.read::<RoleRef>(&role).await.is_some()
     }
 }
 

@@ -1,20 +1,24 @@
 //! Test of non-interference: what a caller may not know changes no byte of any response.
 //!
 //! Two organisations are alike in all that the caller may know: members, records, clock and
-//! randomness. They differ in hidden memories, in a recall that cites one, and in a chat of others.
+//! randomness. They differ in hidden memories, in a recall that cites one, in a chat of others, and
+//! in a private workspace.
 //! The caller makes every call of the table in both, and calls that name the hidden memories.
 
 use bytes::Bytes;
 use http::{Request, Response};
 use knowledge_core::access::TokenScope;
 use knowledge_core::api::{Api, Authentication, OPERATIONS, Operation};
-use knowledge_core::model::{MemoryChange, MemoryId, MemoryUpdate, ReviewStatus, SensitivityLabel};
+use knowledge_core::model::{
+    MemoryChange, MemoryId, MemoryUpdate, ReviewStatus, SensitivityLabel, WorkspaceAccess,
+};
 use serde_json::{Value, json};
 
 use super::callers::Caller;
 use super::requests::Call;
 use crate::make::{
-    ADMIN, MEMBER, VIEWER, new_chat, new_mcp_key, new_member, new_memory, new_recall,
+    ADMIN, MEMBER, VIEWER, custom, new_chat, new_mcp_key, new_member, new_memory, new_recall,
+    new_role, new_workspace, review,
 };
 use crate::world::World;
 use knowledge_testing::requests::with;
@@ -31,8 +35,14 @@ const EXCEPTIONS: [(Operation, &str); 2] = [
     ),
 ];
 
-/// Fields of the dashboard that are facts of the workspace for holders of `dashboard:read`.
-const FACTS: [&str; 3] = ["review_backlog_count", "first_value_checklist", "workspace"];
+/// Fields of the dashboard and of the activity that are facts of the workspace for holders of
+/// `dashboard:read`.
+const FACTS: [&str; 4] = [
+    "review_backlog_count",
+    "first_value_checklist",
+    "workspace",
+    "days",
+];
 
 #[derive(Clone, Copy, Debug)]
 enum Kind {
@@ -144,7 +154,9 @@ impl Site {
         let batch = [new("hidden/1"), new("hidden/2")];
         let stored = world.ingest(workspace, world.source, &batch).await.unwrap();
         let hidden = [stored[0], stored[1]];
-        world.approve(&hidden).await;
+        let approved = review(ReviewStatus::Approved);
+        let approved = world.bulk(&olga, &hidden, approved).await.unwrap();
+        assert_eq!(approved.summary.succeeded, 2);
         if is_second {
             let update = MemoryUpdate::builder()
                 .change(
@@ -154,12 +166,14 @@ impl Site {
                         .build(),
                 )
                 .build();
-            world.update_memory(hidden[0], &update, None).await.unwrap();
+            let updated = world.by(&olga).update_memory(hidden[0], &update, None);
+            updated.await.unwrap();
             // The author of these is the owner, so that only reviewers know them.
             if !kind.reviews() {
                 world.memories(3).await;
             }
             world.delete_memory(hidden[1]).await.unwrap();
+            add_private(&world).await;
         } else {
             let asked = new_recall(&hidden[1..]);
             world.by(&olga).create_recall(&asked).await.unwrap();
@@ -186,7 +200,8 @@ impl Site {
     async fn call(&self, operation: Operation) -> String {
         let call = Call::new(&self.world, operation, &self.keeper).await;
         let request = call.request(Some(&self.caller));
-        let is_dashboard = operation == Operation::GetDashboardSummary;
+        let is_dashboard =
+            [Operation::GetDashboardSummary, Operation::GetActivity].contains(&operation);
         let response = self.api.handle(request).await;
         if is_dashboard && response.status() == 200 {
             let mut body: Value = serde_json::from_slice(response.body()).unwrap();
@@ -269,6 +284,24 @@ impl Site {
         }
         responses
     }
+}
+
+/// Adds a private workspace with a memory and a role that a member holds.
+async fn add_private(world: &World) {
+    let new = with(new_workspace("cellar"), |new| {
+        new.access = WorkspaceAccess::Private;
+    });
+    let org = world.org.id;
+    let cellar = world.service.provisioning();
+    let cellar = cellar.create_workspace(org, &new).await.unwrap().id;
+    let role = with(new_role("cellarer"), |new| new.workspace_id = Some(cellar));
+    let role = world.create_role(&role).await.unwrap().id;
+    let ids = world.memories_in(cellar, 1).await;
+    world.approve(&ids).await;
+    let olga = world.service.provisioning().member(org, "olga").await;
+    let olga = olga.unwrap().expect("a member").id;
+    let assigned = world.assign_in(olga, cellar, Some(custom(role)));
+    assigned.await.unwrap();
 }
 
 /// Returns the status, the headers and the body of a response.

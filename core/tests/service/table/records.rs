@@ -1,11 +1,11 @@
 //! Records that the requests name.
 
-use knowledge_core::access::{ActionSet, BaseRole, TokenScope};
+use knowledge_core::access::{ActionSet, BaseRole};
 use knowledge_core::model::{
     ChatId, ConnectorId, CredentialId, DeliveryId, ErasureId, EventType, InboundWebhookId,
     MemberId, MemberKind, MemoryId, NewErasure, RecallId, RoleId, SubscriptionId, WebhookId,
 };
-use knowledge_core::service::Endpoint;
+use knowledge_core::service::{Endpoint, NewApiToken};
 
 use super::callers::Caller;
 use crate::dispatching::answer;
@@ -88,15 +88,7 @@ impl Records {
         let member = world.member(MEMBER).await;
         let assigned = world.assign_in(member, workspace, Some(VIEWER));
         assigned.await.unwrap();
-        let invited = with(new_member("invited", VIEWER), |new| new.login_link = true);
-        let invited = world.add_member(&invited).await.unwrap();
-        let invited = invited.value.details.member.id;
-        let account = with(new_member("bot", VIEWER), |new| {
-            new.kind = MemberKind::ServiceAccount;
-        });
-        let account = world.add(&account).await;
-        world.token(account, TokenScope::default()).await;
-        let token = world.token(account, TokenScope::default()).await.record.id;
+        let (invited, (account, token)) = (invited(world).await, account(world).await);
         Self {
             invited,
             account,
@@ -125,4 +117,28 @@ impl Records {
         world.finish(&claimed, &answer(500)).await;
         ping().await
     }
+}
+
+/// Adds a person with an unused login link.
+async fn invited(world: &World) -> MemberId {
+    let new = with(new_member("invited", VIEWER), |new| new.login_link = true);
+    let added = world.add_member(&new).await.unwrap();
+    added.value.details.member.id
+}
+
+/// Adds a service account with two tokens that a session created, and returns one of them.
+async fn account(world: &World) -> (MemberId, CredentialId) {
+    let new = with(new_member("bot", VIEWER), |new| {
+        new.kind = MemberKind::ServiceAccount;
+    });
+    let account = world.add(&new).await;
+    // Not that of the caller, which the service would know then.
+    let session = world.session(world.owner_id).await.secret.into();
+    let new = NewApiToken::builder().name("Search").build();
+    let mut token = CredentialId(uuid::Uuid::nil());
+    for _ in 0..2 {
+        let created = world.by(&session).create_token(account, &new);
+        token = created.await.unwrap().token.id;
+    }
+    (account, token)
 }

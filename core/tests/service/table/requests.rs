@@ -10,7 +10,7 @@ use standardwebhooks::Webhook as Signer;
 
 use super::callers::Caller;
 use super::records::Records;
-use crate::make::ACME;
+use crate::make::{ACME, ADMIN};
 use crate::world::World;
 
 /// A valid request of an operation on prepared records, without a credential.
@@ -29,6 +29,12 @@ impl Call {
     /// Prepares the records and the request; `caller` owns the records that have an owner.
     pub(crate) async fn new(world: &World, operation: Operation, caller: &Caller) -> Self {
         let records = Records::new(world, caller).await;
+        if operation == Operation::SetWorkspaceAccess && !caller.is_assigned(world).await {
+            // Only one of the people of a workspace makes it private.
+            let (member, workspace) = (caller.member, world.workspace.id);
+            let assigned = world.assign_in(member, workspace, Some(ADMIN));
+            assigned.await.unwrap();
+        }
         let spec = operation.spec();
         let query = query(&records, operation);
         let body = match body(world, &records, operation) {
@@ -263,6 +269,7 @@ fn body(world: &World, records: &Records, operation: Operation) -> Value {
         Operation::CreateMcpKey => json!({
             "name": "Laptop", "client": "claude-code", "audience": ["org:acme"],
         }),
+        Operation::SetWorkspaceAccess => json!({ "access": "private" }),
         Operation::SetRetention => json!({ "chat_days": 90 }),
         Operation::CreateChat => json!({ "title": "Ideas" }),
         Operation::PostChatMessage => json!({ "content": "Hello." }),
@@ -291,6 +298,7 @@ fn body(world: &World, records: &Records, operation: Operation) -> Value {
             json!({ "name": "Letters" })
         }
         Operation::ListMemories
+        | Operation::ListLabels
         | Operation::DeleteMemory
         | Operation::GetMemory
         | Operation::ListWorkspaces
@@ -299,6 +307,7 @@ fn body(world: &World, records: &Records, operation: Operation) -> Value {
         | Operation::ListSources
         | Operation::GetSource
         | Operation::GetDashboardSummary
+        | Operation::GetActivity
         | Operation::ListConnectors
         | Operation::GetConnector
         | Operation::DeleteConnector

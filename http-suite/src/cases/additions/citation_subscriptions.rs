@@ -27,7 +27,8 @@ async fn subscription_is_listed_rotated_and_ended() {
           "id": "<uuid 1>", "org_id": "<uuid 2>", "workspace_id": "<uuid 3>",
           "recall_id": "<uuid 4>", "subscriber_user_id": "<uuid 5>",
           "webhook_url": "https://example.com/hook", "is_confirmed": false,
-          "confirmation": "<pending>", "signing_secret": null, "created_at": "<time>"
+          "confirmation": "<pending>", "signing_secret": null, "created_at": "<time>",
+          "state": "unconfirmed", "ended_reason": null, "ended_at": null
         }
       ],
       "next_cursor": null

@@ -41,7 +41,7 @@ async fn mcp_key_is_created_rotated_and_revoked() {
     {
       "id": "<uuid 1>", "workspaceId": "<uuid 2>", "name": "Laptop", "client": "claude_code",
       "audience": ["workspace:handbook"], "lastUsedAt": null, "rotatesAt": "<time>",
-      "secret": "<token>"
+      "state": "active", "endedReason": null, "endedAt": null, "secret": "<token>"
     }
     "#);
     let key = format!("{keys}/{}", text(&made, "id"));
@@ -54,7 +54,8 @@ async fn mcp_key_is_created_rotated_and_revoked() {
 
     {
       "id": "<uuid 1>", "workspaceId": "<uuid 2>", "name": "Laptop", "client": "claude_code",
-      "audience": ["workspace:handbook"], "lastUsedAt": "<time>", "rotatesAt": "<time>"
+      "audience": ["workspace:handbook"], "lastUsedAt": "<time>", "rotatesAt": "<time>",
+      "state": "active", "endedReason": null, "endedAt": null
     }
     "#);
     let on_dashboard = dashboard(admin, org.main.id).await.json();
@@ -88,16 +89,22 @@ async fn mcp_key_is_created_rotated_and_revoked() {
 
 async fn mcp_key_defaults_to_other_client_and_ninety_days() {
     let org = own_org();
-    let body = json!({ "name": "New", "client": "emacs", "audience": ["workspace:handbook"] });
-    let made = post(format!("/v1/workspaces/{}/mcp-keys", org.main.id))
-        .bearer(&org.members.admin.token)
-        .json(&body)
-        .await;
+    let mut body = json!({ "name": "New", "client": "emacs", "audience": ["workspace:handbook"] });
+    let create = async |body: &Value| {
+        post(format!("/v1/workspaces/{}/mcp-keys", org.main.id))
+            .bearer(&org.members.admin.token)
+            .json(body)
+            .await
+    };
+    let made = create(&body).await;
     assert_eq!(
         (made.status.as_u16(), text(&made, "client")),
         (201, "other".to_owned())
     );
-    assert!(!text(&made, "rotatesAt").is_empty());
+    // The token that creates it is valid for a day.
+    body["rotationSeconds"] = json!(89 * 24 * 60 * 60);
+    let shorter = create(&body).await;
+    assert!(text(&made, "rotatesAt") > text(&shorter, "rotatesAt"));
 }
 
 async fn mcp_key_reports_all_problems() {

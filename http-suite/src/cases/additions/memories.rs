@@ -17,6 +17,8 @@ suite![
     ingest_of_same_batch_changes_nothing,
     replay_does_not_find_deleted_memory,
     access_check_tells_what_may_be_shown,
+    access_check_takes_source_keys,
+    page_of_memories_is_empty_only_at_the_end,
 ];
 
 pub(super) fn memories(org: &OrgFixture) -> String {
@@ -315,4 +317,62 @@ async fn access_check_tells_what_may_be_shown() {
     }
     let refused = post(path).bearer(token).json(&json!({ "ids": [] })).await;
     assert_eq!(refused.status, 400, "{refused:?}");
+}
+
+async fn access_check_takes_source_keys() {
+    let org = own_org();
+    let admin = &org.members.admin.token;
+    let made = post(memories(org))
+        .bearer(admin)
+        .json(&new(org))
+        .await
+        .json();
+    let id = made["id"].as_str().unwrap();
+    let (place, source) = (org.main.id, org.sources[1]);
+    let key = |name: &str| json!({ "workspaceId": place, "sourceId": source, "sourceKey": name });
+    let body = json!({ "sourceKeys": [key("page/7"), key("page/8")], "includeContent": true });
+    let check = async |token: &str| {
+        let path = "/v1/memories/access-check".to_owned();
+        let checked = post(path).bearer(token).json(&body).await;
+        assert_eq!(checked.status, 200, "{checked:?}");
+        checked.json()
+    };
+    let found = check(admin).await;
+    assert_eq!(found["results"], json!([]));
+    assert_eq!(found["sourceKeyResults"][0]["memoryId"], json!(id));
+    assert_eq!(
+        found["sourceKeyResults"][0]["content"],
+        "Every ninety days."
+    );
+    assert_eq!(found["sourceKeyResults"][1], Value::Null);
+    // It awaits review, and does not exist for a viewer.
+    let found = check(&org.members.viewer.token).await;
+    assert_eq!(found["sourceKeyResults"], json!([null, null]));
+}
+
+/// A filter with few matches among many memories has them on its first page.
+async fn page_of_memories_is_empty_only_at_the_end() {
+    let org = own_org();
+    let admin = &org.members.admin.token;
+    let made = post(memories(org))
+        .bearer(admin)
+        .json(&new(org))
+        .await
+        .json();
+    for filter in [
+        format!("sourceId={}", org.sources[1]),
+        "sensitivityLabel=public".to_owned(),
+    ] {
+        let path = format!("{}?{filter}&limit=200", memories(org));
+        let page = list(admin, path).await.json();
+        let ids = page["data"].as_array().unwrap().iter();
+        let ids: Vec<&Value> = ids.map(|memory| &memory["id"]).collect();
+        assert!(ids.contains(&&made["id"]), "{filter}: {page}");
+    }
+    let path = format!("{}?reviewStatus=rejected&limit=1", memories(org));
+    let mut page = list(admin, path.clone()).await.json();
+    while let Some(cursor) = page["next_cursor"].as_str() {
+        assert_ne!(page["data"], json!([]), "an empty page before the end");
+        page = list(admin, format!("{path}&cursor={cursor}")).await.json();
+    }
 }

@@ -18,6 +18,10 @@ async fn memory_rejects_invalid_request() {
           invalid_value: sourceKey must have 1 to 512 characters
           invalid_value: audienceTag must be <scope>:<name>, the scope one of org, workspace, team, user, the name 1 to 64 characters of a-z 0-9 - _ .
           unknown_field: labels is unknown; known fields: sourceId, title, content, sourceKey, audienceTag, sensitivityLabel, revive
+        owner POST /v1/workspaces/<main>/memories {"sourceId": "<source>", "title": "a\u0000b", "content": "a\u0000b", "sourceKey": "a\u0000b"}
+          invalid_value: title must not contain the character U+0000
+          invalid_value: content must not contain the character U+0000
+          invalid_value: sourceKey must not contain the character U+0000
         owner POST /v1/workspaces/<main>/memories {"sourceId": "<nil>", "title": "New", "content": "New."}
           not_found: sourceId must be a source of the organisation
         owner PATCH /v1/memories/<memory> {"title": 7, "content": "", "reviewStatus": "done", "sourceId": "x"}

@@ -9,11 +9,13 @@ mod deliveries;
 mod erasure_rejections;
 mod erasures;
 mod inbound_posts;
+mod labels;
 mod mcp_keys;
 mod members;
 mod memories;
 mod memory_rejections;
 mod recalls;
+mod reviews;
 mod roles;
 mod sources;
 mod takeovers;
@@ -31,11 +33,13 @@ suites![
     erasure_rejections,
     erasures,
     inbound_posts,
+    labels,
     mcp_keys,
     members,
     memories,
     memory_rejections,
     recalls,
+    reviews,
     roles,
     sources,
     takeovers,

@@ -1,12 +1,15 @@
 //! `/v1/workspaces/{id}/recalls` and `/v1/recalls/{id}`
 
-use serde_json::json;
+use serde_json::{Value, json};
+use uuid::Uuid;
 
-use crate::support::{Show, assert_rejections, delete, error, get, own_org, patch, post};
+use crate::support::{Show, assert_rejections, delete, error, get, own_org, patch, post, problems};
 
 suite![
     recall_is_created_listed_and_read,
     recall_exists_for_readers_of_all_it_cites,
+    recalls_are_found_by_memory,
+    recall_cites_by_source_key,
     recall_rejects_invalid_requests,
 ];
 
@@ -33,11 +36,12 @@ async fn recall_is_created_listed_and_read() {
       "data": [
         {
           "id": "<uuid 1>", "workspace_id": "<uuid 2>", "query": "How long do keys live?",
-          "created_by": "<uuid 3>", "created_at": "<time>"
+          "memory_ids": ["<uuid 3>", "<uuid 4>"], "created_by": "<uuid 5>", "created_at": "<time>"
         },
         {
-          "id": "<uuid 4>", "workspace_id": "<uuid 2>", "query": "How do we rotate keys?",
-          "created_by": "<uuid 5>", "created_at": "<time>"
+          "id": "<uuid 6>", "workspace_id": "<uuid 2>", "query": "How do we rotate keys?",
+          "memory_ids": ["<uuid 3>", "<uuid 4>", "<uuid 7>"], "created_by": "<uuid 8>",
+          "created_at": "<time>"
         }
       ],
       "next_cursor": null
@@ -74,8 +78,63 @@ async fn recall_exists_for_readers_of_all_it_cites() {
     assert_eq!(get(&recall).bearer(owner).await.status, 200);
 }
 
+async fn recalls_are_found_by_memory() {
+    let org = own_org();
+    let member = &org.members.member.token;
+    let recalls = format!("/v1/workspaces/{}/recalls", org.main.id);
+    let cited = &org.main.memories.internal[62..64];
+    let new = json!({ "query": "How long do keys live?", "memory_ids": cited });
+    let made = post(&recalls).bearer(member).json(&new).await.json();
+    let found = async |memory: String| {
+        let path = format!("{recalls}?memoryId={memory}");
+        let listed = get(path).bearer(member).await.json();
+        let listed = listed["data"].as_array().unwrap().clone();
+        listed
+            .iter()
+            .map(|recall| recall["id"].clone())
+            .collect::<Vec<Value>>()
+    };
+    let both = vec![made["id"].clone(), json!(org.recall)];
+    assert_eq!(found(cited[0].to_string()).await, both);
+    assert_eq!(found(cited[1].to_string()).await, both[..1]);
+    assert_eq!(found(Uuid::nil().to_string()).await, Vec::<Value>::new());
+    // For whom the memory does not exist, no recall is found by it.
+    let hidden = json!({ "audienceTag": "team:nobody" });
+    let path = format!("/v1/memories/{}", cited[1]);
+    let owner = &org.members.owner.token;
+    assert_eq!(patch(path).bearer(owner).json(&hidden).await.status, 200);
+    assert_eq!(found(cited[1].to_string()).await, Vec::<Value>::new());
+    assert_eq!(found(cited[0].to_string()).await, both);
+}
+
+async fn recall_cites_by_source_key() {
+    let org = own_org();
+    let admin = &org.members.admin.token;
+    let memories = format!("/v1/workspaces/{}/memories", org.main.id);
+    let new = json!({
+        "sourceId": org.sources[0], "title": "On call", "content": "Ask Ada.", "sourceKey": "p/1",
+    });
+    let made = post(&memories).bearer(admin).json(&new).await.json();
+    let recalls = format!("/v1/workspaces/{}/recalls", org.main.id);
+    let key = json!({ "source_id": org.sources[0], "source_key": "p/1" });
+    let recall = json!({ "query": "Who is on call?", "source_keys": [key] });
+    let refused = post(&recalls).bearer(admin).json(&recall).await;
+    insta::assert_snapshot!(problems(&refused), @"not_found: source_keys[0] must be an approved memory of the workspace");
+    let path = format!("/v1/memories/{}", made["id"].as_str().unwrap());
+    let approve = json!({ "reviewStatus": "approved" });
+    assert_eq!(patch(path).bearer(admin).json(&approve).await.status, 200);
+    let registered = post(&recalls).bearer(admin).json(&recall).await;
+    assert_eq!(registered.status, 201, "{registered:?}");
+    assert_eq!(registered.json()["memory_ids"], json!([made["id"]]));
+}
+
 async fn recall_rejects_invalid_requests() {
     assert_rejections! { r#"
+        member POST /v1/workspaces/<main>/recalls {"query": "a\u0000b"}
+          invalid_value: query must not contain the character U+0000
+          too_small: memory_ids must have 1 to 500 items in both lists, not 0
+        member GET /v1/workspaces/<main>/recalls?memoryId=none
+          invalid_value: memoryId must be a UUID of 36 characters, for example 01890a5d-ac96-774b-bcce-b302099a8057
         member POST /v1/workspaces/<main>/recalls {"memory_ids": ["<memory>", "<nil>"]}
           required: query is required
         member POST /v1/workspaces/<main>/recalls {"query": "?", "memory_ids": ["<side_memory>"]}

@@ -61,7 +61,8 @@ async fn token_of_ones_own_is_created_listed_and_ended() {
         "id": "<uuid 1>", "member_id": "<uuid 2>", "name": "Search",
         "narrowing": {"workspaces": null, "actions": null, "audience": null},
         "created_by": "<uuid 2>", "created_at": "<time>", "expires_at": "<time>",
-        "last_used_at": null, "secret": "<token>"
+        "created_with": "<uuid 3>", "last_used_at": null, "state": "active", "ended_reason": null,
+        "ended_at": null, "secret": "<token>"
       }
     }
     "#);

@@ -44,7 +44,7 @@ async fn outbound_webhook_is_listed_updated_and_deleted() {
       "event_type": "chunk.created", "url": "https://example.com/hook", "is_active": true,
       "disabled_reason": null, "is_confirmed": false, "confirmation": "<pending>",
       "signing_secret": null, "created_by": "<uuid 4>", "created_at": "<time>",
-      "updated_at": "<time>"
+      "updated_at": "<time>", "state": "unconfirmed", "ended_reason": null, "ended_at": null
     }
     "#);
     assert_eq!(made.get("confirmation"), None);
@@ -106,7 +106,7 @@ async fn inbound_webhook_is_listed_updated_and_deleted() {
       "id": "<uuid 1>", "org_id": "<uuid 2>", "workspace_id": "<uuid 3>", "name": "Tickets",
       "url": "/v1/inbound/<uuid 2>/<uuid 1>", "source_id": "<uuid 1>", "acts_as": "<uuid 4>",
       "signing_secret": null, "created_by": "<uuid 4>", "created_at": "<time>",
-      "updated_at": "<time>"
+      "updated_at": "<time>", "state": "active", "ended_reason": null, "ended_at": null
     }
     "#);
     assert_eq!(read.json(), without_secret(made.clone()));

@@ -3,12 +3,15 @@
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::support::{Show, error, get, own_org, problems, put, quiet_org};
+use crate::support::{Show, delete, error, get, own_org, patch, post, problems, put, quiet_org};
 
 suite![
     workspaces_in_scope_of_credential_are_listed,
+    private_workspace_exists_for_its_people_only,
+    access_is_changed_by_one_of_the_people,
     retention_is_set_and_read,
     retention_of_memories_is_set_by_label,
+    activity_counts_by_day,
 ];
 
 async fn workspaces_in_scope_of_credential_are_listed() {
@@ -25,7 +28,7 @@ async fn workspaces_in_scope_of_credential_are_listed() {
       "data": [
         {
           "id": "<uuid 1>", "name": "Support", "slug": "support", "audience": "workspace:support",
-          "created_at": "<time>"
+          "access": "open", "created_at": "<time>"
         }
       ],
       "next_cursor": null
@@ -47,6 +50,132 @@ async fn workspaces_in_scope_of_credential_are_listed() {
     invalid_value: limit must be a number from 1 to 200
     unknown_field: page is unknown; known parameters: limit, cursor
     ");
+}
+
+async fn activity_counts_by_day() {
+    let org = own_org();
+    let (admin, viewer) = (&org.members.admin.token, &org.members.viewer.token);
+    let workspace = format!("/v1/workspaces/{}", org.empty.id);
+    let activity = async |query: &str| {
+        get(format!("{workspace}/activity{query}"))
+            .bearer(viewer)
+            .await
+    };
+    let new = json!({ "sourceId": org.sources[0], "title": "On call", "content": "Ask Ada." });
+    let made = post(format!("{workspace}/memories"))
+        .bearer(admin)
+        .json(&new)
+        .await;
+    let memory = format!("/v1/memories/{}", made.json()["id"].as_str().unwrap());
+    for change in [
+        json!({ "reviewStatus": "approved", "sensitivityLabel": "public" }),
+        json!({ "content": "Ask Grace." }),
+    ] {
+        assert_eq!(patch(&memory).bearer(admin).json(&change).await.status, 200);
+    }
+    assert_eq!(delete(&memory).bearer(admin).await.status, 204);
+    let read = activity("?days=2").await;
+    assert_eq!(read.status, 200, "{read:?}");
+    let days = read.json()["days"].as_array().unwrap().clone();
+    assert_eq!(days.len(), 2);
+    for day in &days {
+        let begins_at = day["begins_at"].as_str().unwrap();
+        assert!(begins_at.ends_with("T00:00:00.000Z"), "{begins_at}");
+    }
+    // A run around midnight sees both days.
+    let sum = |field: &str| -> i64 { days.iter().filter_map(|day| day[field].as_i64()).sum() };
+    let counts = [
+        "added",
+        "reviewed",
+        "relabelled",
+        "edited",
+        "deleted",
+        "backlog_change",
+    ];
+    assert_eq!(counts.map(sum), [1, 1, 1, 1, 1, 0]);
+    assert_eq!(
+        activity("").await.json()["days"].as_array().unwrap().len(),
+        28
+    );
+    insta::assert_snapshot!(problems(&activity("?days=0&from=1").await), @"
+    invalid_value: days must be a number from 1 to 400
+    unknown_field: from is unknown; known parameters: days
+    ");
+    let unknown = get(format!("/v1/workspaces/{}/activity", Uuid::nil()))
+        .bearer(viewer)
+        .await;
+    insta::assert_snapshot!(error(&unknown), @r#"404 not_found: there is no such workspace {"kind":"workspace"}"#);
+}
+
+async fn private_workspace_exists_for_its_people_only() {
+    let org = own_org();
+    let path = format!("/v1/workspaces/{}", org.main.id);
+    let (owner, viewer) = (&org.members.owner, &org.members.viewer);
+    let set = async |access: &str| {
+        let call = put(format!("{path}/access")).bearer(&owner.token);
+        call.json(&json!({ "access": access })).await
+    };
+    let read = async |token: &str, path: &str| get(path).bearer(token).await.status.as_u16();
+    let memory = format!("/v1/memories/{}", org.main.memories.internal[70]);
+    assert_eq!(read(&viewer.token, &memory).await, 200);
+    let closed = set("private").await;
+    assert_eq!(
+        (closed.status.as_u16(), &closed.json()["access"]),
+        (200, &json!("private"))
+    );
+    let list = get("/v1/workspaces").bearer(&viewer.token).await.json();
+    let list = list["data"].as_array().unwrap().clone();
+    let id = json!(org.main.id);
+    assert!(list.iter().all(|workspace| workspace["id"] != id));
+    let places = [
+        "",
+        "/memories",
+        "/dashboard-summary",
+        "/chats",
+        "/recalls",
+        "/connectors",
+    ];
+    for place in places
+        .map(|place| format!("{path}{place}"))
+        .iter()
+        .chain([&memory])
+    {
+        assert_eq!(read(&viewer.token, place).await, 404, "{place}");
+        assert_eq!(read(&owner.token, place).await, 200, "{place}");
+    }
+    let held = format!(
+        "/v1/orgs/{}/members/{}/workspace-roles/{}",
+        org.slug, viewer.id, org.main.id
+    );
+    let assigned = put(&held)
+        .session(&owner.session)
+        .json(&json!({ "role": "viewer" }));
+    assert_eq!(assigned.await.status, 204);
+    assert_eq!(read(&viewer.token, &memory).await, 200);
+    assert_eq!(delete(&held).session(&owner.session).await.status, 204);
+    assert_eq!(read(&viewer.token, &memory).await, 404);
+    assert_eq!(set("open").await.status, 200);
+    assert_eq!(read(&viewer.token, &memory).await, 200);
+}
+
+async fn access_is_changed_by_one_of_the_people() {
+    let org = own_org();
+    let path = format!("/v1/workspaces/{}/access", org.empty.id);
+    let set = async |token: &str, access: &str| {
+        let body = json!({ "access": access });
+        put(&path).bearer(token).json(&body).await
+    };
+    let owner = &org.members.owner.token;
+    insta::assert_snapshot!(error(&set(&org.members.viewer.token, "open").await), @r#"403 forbidden: missing permission member:manage {"permission":"member:manage"}"#);
+    let by_admin = set(&org.members.admin.token, "private").await;
+    insta::assert_snapshot!(error(&by_admin), @r#"403 forbidden: only an owner, or a member with a role in the workspace, can make it private; others would no longer see it {"permission":null}"#);
+    let wrong = set(owner, "closed").await;
+    assert_eq!(wrong.status.as_u16(), 400);
+    assert_eq!(wrong.json()["details"]["fields"][0]["path"], "access");
+    assert_eq!(set(owner, "private").await.status, 200);
+    let by_admin = set(&org.members.admin.token, "open").await;
+    insta::assert_snapshot!(error(&by_admin), @r#"404 not_found: there is no such workspace {"kind":"workspace"}"#);
+    assert_eq!(set(owner, "open").await.status, 200);
 }
 
 async fn retention_is_set_and_read() {

@@ -18,6 +18,7 @@ SELECT split_part(key, '/', 2)::uuid AS org_id,
        value ->> 'slug' AS slug,
        value ->> 'name' AS name,
        value ->> 'audience' AS audience,
+       value ->> 'access' AS access,
        (value ->> 'created_at')::timestamptz AS created_at
 FROM (
     SELECT convert_from(key, 'UTF8') AS key, convert_from(value, 'UTF8')::jsonb AS value

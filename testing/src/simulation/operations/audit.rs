@@ -72,7 +72,7 @@ impl Request for ListAuditEntries {
             return Err(unknown.into_iter().chain([wrong]).collect());
         }
         let list = (self.list().unwrap_or_default(), filter);
-        model.audit_page(authorized?.org, list, &self.page, at)
+        model.audit_page(&authorized?, list, &self.page, at)
     }
 
     fn learn(&self, org_state: &mut OrgState, response: &Response) {
@@ -90,6 +90,6 @@ impl Request for GetAuditEntry {
 
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let who = model.authorize(self.asked(), at.now)?;
-        model.audit_entry(who.org, self.id.0, at.now)
+        model.audit_entry(&who, self.id.0, at.now)
     }
 }

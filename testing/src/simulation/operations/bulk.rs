@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use serde_json::json;
 use uuid::Uuid;
 
-use super::{Op, Weighted, by_bearer, of};
+use super::{Op, Weighted, alone, by_bearer, of};
 use crate::call::ApiCall;
 use crate::model::{
     AuditFacts, Caller, ErrorResponse, Expected, LabelChanges, Model, Moment, Org, Replay,
@@ -87,6 +87,15 @@ pub(super) fn change() -> impl Strategy<Value = MemoryChange> {
 }
 
 pub(super) fn strategies() -> Vec<Weighted> {
+    vec![
+        of(16, update(false)),
+        alone(4, update(true)),
+        of(8, repeat()),
+    ]
+}
+
+/// Updates of up to six memories, or dry runs, which read all members.
+fn update(dry_run: bool) -> impl Strategy<Value = Op> {
     let memories = prop_oneof![30 => vec(memory_entity(), 1..7), 1 => Just(Vec::new())];
     let what = (
         idempotency_key(),
@@ -94,26 +103,25 @@ pub(super) fn strategies() -> Vec<Weighted> {
         change(),
         weighted(0.15, entity()),
     );
-    let update = by_bearer(
+    by_bearer(
         actor(),
         what,
-        |view, by, (key, memories, mut change, source)| {
+        move |view, by, (key, memories, mut change, source)| {
             let (memories, has_duplicate) = memories;
             let mut memory_ids = view.memories(&memories, None);
             if has_duplicate {
                 memory_ids.extend(memory_ids.first().copied());
             }
             change.source_id = source.map(|entity| view.source(entity));
-            let request = BulkUpdate::builder().memory_ids(memory_ids).change(change);
+            let request = BulkUpdate::builder().memory_ids(memory_ids);
             BulkUpdateMemories {
                 by,
                 key,
-                request: request.build(),
+                request: request.change(change).dry_run(dry_run).build(),
                 is_repeated: false,
             }
         },
-    );
-    vec![of(16, update), of(8, repeat())]
+    )
 }
 
 /// Repetitions, possibly with another change or by another caller.
@@ -167,6 +175,13 @@ impl Request for BulkUpdateMemories {
         });
         let who = errors.then(authorised)?;
 
+        if self.request.dry_run {
+            let org = model.org(who.org);
+            if let Some(source) = change.source_id {
+                org.require_source(source, "sourceId")?;
+            }
+            return Ok(shown(&self.previewed(org, &who)));
+        }
         let name = (who.member, self.key.as_str().to_owned());
         let stored = model.org(who.org).replays.get(&name);
         if let Some(stored) = stored.filter(|stored| at.now < stored.expires_at) {
@@ -204,7 +219,8 @@ impl Request for BulkUpdateMemories {
     }
 
     fn send(&self, world: &mut World) {
-        if !self.is_repeated {
+        // Several reads answer a dry run, so that concurrent callers do not repeat it.
+        if !self.is_repeated && !self.request.dry_run {
             let sent = (self.by.clone(), self.key.clone(), self.request.clone());
             world.sent.push(sent);
         }
@@ -212,7 +228,8 @@ impl Request for BulkUpdateMemories {
 
     fn learn(&self, org_state: &mut OrgState, response: &Response) {
         let result = response.get::<BulkResult>("");
-        if let Some(result) = result.filter(|result| !result.replayed) {
+        let is_new = |result: &BulkResult| !result.replayed && result.impact.is_none();
+        if let Some(result) = result.filter(is_new) {
             let audit = result.results.iter().map(|item| item.audit_log_id);
             org_state.audit.extend(audit);
         }
@@ -262,12 +279,51 @@ impl BulkUpdateMemories {
         memories.map(|id| org.memories.get(id).map(|memory| memory.labels.clone()))
     }
 
+    /// Returns the result of a dry run.
+    fn previewed(&self, org: &Org, who: &Who) -> BulkResult {
+        let change = &self.request.change;
+        let (mut results, mut changed) = (Vec::new(), Vec::new());
+        let mut afterwards = org.clone();
+        for id in &self.request.memory_ids {
+            let code = org.denied(who, *id, change);
+            let mut memory = None;
+            if code.is_none() {
+                let before = org.memories[id].labels.clone();
+                let is_changed = afterwards.relabel(*id, change);
+                let after = afterwards.memories[id].labels.clone();
+                memory = Some(wire_memory(*id, &after));
+                if is_changed {
+                    changed.push((*id, before, after));
+                }
+            }
+            results.push(BulkItem {
+                memory_id: *id,
+                ok: code.is_none(),
+                memory,
+                audit_log_id: AuditLogId(Uuid::nil()),
+                error: code.map(|code| BulkItemError {
+                    code,
+                    message: String::new(),
+                }),
+            });
+        }
+        BulkResult {
+            operation_id: OperationId(Uuid::nil()),
+            replayed: false,
+            summary: summary(&results),
+            results,
+            labels_without_members: org.labels_without_members(change),
+            impact: Some(org.impact(change, &changed)),
+        }
+    }
+
     fn change_memories(&self, model: &mut Model, who: &Who, at: &Moment<'_>) -> BulkResult {
         let learned = |field| at.learned.and_then(|learned| learned.get(field));
         let operation_id = OperationId(model.made(learned("/operationId")));
         let first = model.made(learned("/results/0/auditLogId"));
         let change = &self.request.change;
         let org = model.org_mut(who.org);
+        let labels_without_members = org.labels_without_members(change);
         let (mut results, mut audit) = (Vec::new(), Vec::new());
         let mut changed: BTreeMap<WorkspaceId, LabelChanges> = BTreeMap::new();
         for (index, id) in self.request.memory_ids.iter().enumerate() {
@@ -275,6 +331,7 @@ impl BulkUpdateMemories {
             let before = org.memories.get(id).map(|memory| memory.labels.clone());
             if code.is_none() && org.relabel(*id, change) {
                 let after = org.memories[id].labels.clone();
+                org.note_activity((before.as_ref(), &after), false, at.now);
                 let changed = changed.entry(after.workspace_id).or_default();
                 changed.insert(*id, (before.clone(), Some(after)));
             }
@@ -303,6 +360,7 @@ impl BulkUpdateMemories {
                     }
                     Some(_) => "forbidden",
                 },
+                is_own: code.is_none() && org.reviews_own(who, *id, change),
                 ..AuditFacts::ok(*id, labels_state(shown), labels_state(after))
             });
         }
@@ -316,6 +374,8 @@ impl BulkUpdateMemories {
             replayed: false,
             summary: summary(&results),
             results,
+            labels_without_members,
+            impact: None,
         }
     }
 }

@@ -345,7 +345,8 @@ fn check_scope(org: &Org, who: &Who, request: &NewErasure) -> Result<(), ErrorRe
         && places.any(|(member, workspace)| {
             *member == who.member && !org.rules(who).holds(Action::ErasureManage, *workspace)
         });
-    if who.scope != TokenScope::default() || is_restricted {
+    let is_shut_out = !org.closed_to(who).is_empty();
+    if who.scope != TokenScope::default() || is_restricted || is_shut_out {
         return Err(ErrorResponse::Forbidden);
     }
     if let Some(source) = request.source_id
@@ -355,7 +356,7 @@ fn check_scope(org: &Org, who: &Who, request: &NewErasure) -> Result<(), ErrorRe
     }
     if let Some(member) = request.member_id
         && !org.members.contains_key(&member)
-        && !org.former_members.contains(&member)
+        && !org.former_members.contains_key(&member)
     {
         return Err(ErrorResponse::invalid("memberId", ProblemCode::NotFound));
     }

@@ -89,6 +89,7 @@ impl Request for CreateInboundWebhook {
             created_by: who.member,
             created_at: at.now,
             updated_at: at.now,
+            status: None,
         };
         let secret = model.secret(at, "/signing_secret", "whsec_");
         let facts = InboundFacts {
@@ -100,12 +101,12 @@ impl Request for CreateInboundWebhook {
         let org = model.org_mut(who.org);
         org.closed_sources.insert(source.id);
         org.sources.insert(source.id, source);
-        org.inbound_webhooks.insert(id, facts);
+        org.inbound_webhooks.insert(id, facts.clone());
         let entry = AuditFacts::ok(id, (), &record);
         org.audit(&who, AuditAction::InboundWebhookCreate, entry, at.now);
         Ok(Response::of(&InboundWebhook {
             signing_secret: secret,
-            ..record
+            ..model.shown_inbound(&facts, at.now)
         }))
     }
 
@@ -124,8 +125,8 @@ impl Request for ListInboundWebhooks {
         let who = model.authorize_in(self.asked(), self.workspace, at.now)?;
         let webhooks = model.org(who.org).inbound_webhooks.values();
         let records = webhooks
-            .map(|facts| &facts.record)
-            .filter(|webhook| webhook.workspace_id == self.workspace)
+            .filter(|facts| facts.record.workspace_id == self.workspace)
+            .map(|facts| model.shown_inbound(facts, at.now))
             .map(|webhook| (webhook.id.0, json!(webhook)))
             .collect();
         self.page_of(model, Direction::Forward, records, at)
@@ -159,7 +160,8 @@ fn find(
 impl Request for GetInboundWebhook {
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let (_, found) = find(model, self.asked(), self.workspace, self.id, at.now)?;
-        Ok(model.tagged(&found.record, at))
+        let shown = model.shown_inbound(&found, at.now);
+        Ok(model.tagged(&shown, at))
     }
 }
 
@@ -174,7 +176,8 @@ impl Request for UpdateInboundWebhook {
             .inbound_webhook(self.workspace, self.id)?;
         let mut facts = found.clone();
         let before = facts.record.clone();
-        model.require_current(self.if_match.as_ref(), &before)?;
+        let shown = model.shown_inbound(&facts, at.now);
+        model.require_current(self.if_match.as_ref(), &shown)?;
         let name = self.update.name.clone();
         facts.record.name = name.unwrap_or_else(|| before.name.clone());
         if facts.record != before {
@@ -184,7 +187,8 @@ impl Request for UpdateInboundWebhook {
             let entry = AuditFacts::ok(self.id, &before, &facts.record);
             org.audit(&who, AuditAction::InboundWebhookUpdate, entry, at.now);
         }
-        Ok(model.tagged(&facts.record, at))
+        let shown = model.shown_inbound(&facts, at.now);
+        Ok(model.tagged(&shown, at))
     }
 }
 

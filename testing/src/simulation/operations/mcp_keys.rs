@@ -20,7 +20,7 @@ use knowledge_core::ProblemCode;
 use knowledge_core::access::{
     Action, ActionSet, CredentialKind, CredentialRecord, Secret, TokenScope,
 };
-use knowledge_core::model::{CredentialId, Timestamp, WorkspaceId};
+use knowledge_core::model::{CredentialId, McpKeySummary, Timestamp, WorkspaceId};
 use knowledge_core::service::{AuditAction, NewMcpKey, PageRequest};
 use knowledge_core::store::Direction;
 
@@ -105,22 +105,30 @@ fn record(who: &Who, key: &McpKey, now: Timestamp) -> CredentialRecord {
             audience: Some(key.audience.clone()),
         },
         created_with: who.credential,
+        is_dependent: who.owner().is_bound,
         idle_timeout_seconds: None,
         created_at: now,
         expires_at: key.expires_at,
         revoked_at: None,
+        is_revoked_with_created: false,
     }
 }
 
-/// Returns a time, or the expiry of the caller's credential if that is earlier.
+/// Returns the expiry of the caller's credential if it is scoped.
+fn bound_until(model: &Model, who: &Who) -> Option<Timestamp> {
+    let bound = who.credential.filter(|_| who.owner().is_bound);
+    bound.and_then(|id| model.expiry(id))
+}
+
+/// Returns a time, or the expiry of the caller's scoped credential if that is earlier.
 fn until(model: &Model, who: &Who, time: Timestamp) -> Timestamp {
-    let expiry = who.credential.and_then(|id| model.expiry(id));
+    let expiry = bound_until(model, who);
     expiry.map_or(time, |expiry| time.min(expiry))
 }
 
 /// Returns the response that shows a key with its secret.
-fn shown(key: &McpKey, secret: Option<&String>) -> Response {
-    let mut response = Response::of(&key.summary());
+fn shown(key: &McpKeySummary, secret: Option<&String>) -> Response {
+    let mut response = Response::of(key);
     response.body["secret"] = json!(secret);
     response
 }
@@ -172,6 +180,8 @@ impl Request for CreateMcpKey {
             created_by: who.member,
             created_at: at.now,
             acts_as: who.member,
+            created_with: who.credential,
+            bound_until: bound_until(model, &who),
             rotation_seconds: new.rotation.as_secs(),
             rotates_at: until(model, &who, at.now.plus(new.rotation)),
             expires_at: until(model, &who, at.now.plus(new.rotation + GRACE)),
@@ -184,6 +194,7 @@ impl Request for CreateMcpKey {
         org.mcp_keys.insert(key.id, key.clone());
         let entry = AuditFacts::ok(key.id, (), &key);
         org.audit(&who, AuditAction::McpKeyCreate, entry, at.now);
+        let key = model.shown_mcp_key(who.org, &key, at.now);
         Ok(shown(&key, secret.as_ref()))
     }
 
@@ -198,9 +209,8 @@ impl Request for CreateMcpKey {
 impl Request for ListMcpKeys {
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let who = model.authorize_in(self.asked(), self.workspace, at.now)?;
-        let keys = model.org(who.org).mcp_keys.values();
-        let here = keys.filter(|key| key.workspace_id == self.workspace && key.is_live(at.now));
-        let records = here.map(|key| (key.id.0, json!(key.summary()))).collect();
+        let keys = model.shown_mcp_keys(who.org, self.workspace, at.now);
+        let records = keys.into_iter().map(|key| (key.id.0, json!(key))).collect();
         self.page_of(model, Direction::Forward, records, at)
     }
 }
@@ -228,7 +238,7 @@ fn require_covered(
     let Some(record) = model.record(key.id) else {
         return Ok(());
     };
-    let owner = (record.member_id, record.created_with);
+    let owner = key.owner();
     let allowed = record
         .scope
         .actions
@@ -242,8 +252,8 @@ fn require_covered(
 impl Request for GetMcpKey {
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let place = (self.workspace, self.key);
-        let (_, found) = find(model, self.asked(), place, at.now)?;
-        Ok(Response::of(&found.summary()))
+        let (who, found) = find(model, self.asked(), place, at.now)?;
+        Ok(Response::of(&model.shown_mcp_key(who.org, &found, at.now)))
     }
 }
 
@@ -265,6 +275,8 @@ impl Request for RotateMcpKey {
         let rotation = rotation.unwrap_or(Duration::from_secs(before.rotation_seconds));
         let after = McpKey {
             acts_as: who.member,
+            created_with: who.credential,
+            bound_until: bound_until(model, &who),
             rotation_seconds: rotation.as_secs(),
             rotates_at: until(model, &who, at.now.plus(rotation)),
             expires_at: until(model, &who, at.now.plus(rotation + GRACE)),
@@ -276,6 +288,7 @@ impl Request for RotateMcpKey {
         org.mcp_keys.insert(self.key, after.clone());
         let entry = AuditFacts::ok(self.key, &before, &after);
         org.audit(&who, AuditAction::McpKeyRotate, entry, at.now);
+        let after = model.shown_mcp_key(who.org, &after, at.now);
         Ok(shown(&after, secret.as_ref()))
     }
 
@@ -293,9 +306,9 @@ impl Request for RevokeMcpKey {
             token.record.revoked_at = Some(at.now);
         }
         let org = model.org_mut(who.org);
-        org.mcp_keys.remove(&self.key);
         let entry = AuditFacts::ok(self.key, &before, ());
         org.audit(&who, AuditAction::McpKeyRevoke, entry, at.now);
+        org.mcp_keys.remove(&self.key);
         Ok(Response::done())
     }
 }

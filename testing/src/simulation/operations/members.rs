@@ -149,12 +149,13 @@ fn chosen(view: &View<'_>, member: EntityRef, is_added: bool) -> MemberId {
     }
 }
 
-/// Returns a member with its roles in workspaces.
-fn details(org: &Org, member: &Member) -> MemberDetails {
+/// Returns a member with its roles in the workspaces that exist for the caller.
+fn details(org: &Org, who: &Who, member: &Member) -> MemberDetails {
+    let closed = org.closed_to(who);
     let roles = org
         .overrides
         .iter()
-        .filter(|((holder, _), _)| *holder == member.id);
+        .filter(|((holder, place), _)| *holder == member.id && !closed.contains(place));
     let roles = roles.map(|((_, workspace_id), role)| WorkspaceRole {
         workspace_id: *workspace_id,
         role: *role,
@@ -196,7 +197,7 @@ impl Request for GetMember {
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let place = (&*self.org, self.member);
         let (who, member) = find(model, self.asked(), place, at.now)?;
-        let details = details(model.org(who.org), &member);
+        let details = details(model.org(who.org), &who, &member);
         Ok(model.tagged(&details, at))
     }
 }
@@ -214,7 +215,7 @@ impl Request for AddMember {
         if org.exceeds_teams(&who, &[], &new.teams) {
             errors.push(ErrorResponse::Forbidden);
         }
-        if let Some(code) = org.problem_of_role(new.role, None) {
+        if let Some(code) = org.problem_of_role(&who, new.role, None) {
             errors.push(ErrorResponse::invalid("role", code));
         } else if org.exceeds_role(&who, None, &org.role_actions(new.role)) {
             errors.push(ErrorResponse::Forbidden);
@@ -258,7 +259,7 @@ impl Request for AddMember {
         }
         let entry = AuditFacts::ok(member.id, (), &after);
         org.audit(&who, AuditAction::MemberCreate, entry, at.now);
-        let details = details(org, &member);
+        let details = details(org, &who, &member);
         let mut response = model.tagged(&details, at);
         response.body["login_link"] = json!(login_link);
         Ok(response)
@@ -282,10 +283,7 @@ impl Request for CreateLoginLink {
         let place = (&*self.org, self.member);
         let (who, member) = find(model, self.asked(), place, at.now)?;
         let org = model.org(who.org);
-        let is_protected = member.role == OWNER && !org.is_owner(&who);
-        let exceeds = org.exceeds_member(&who, self.member, member.role)
-            || org.exceeds_teams(&who, &[], &member.teams);
-        if is_protected || exceeds || !org.invited.contains(&self.member) {
+        if org.exceeds_credential(&who, &member) || !org.invited.contains(&self.member) {
             return Err(ErrorResponse::Forbidden.into());
         }
         let record = CredentialRecord {
@@ -296,10 +294,12 @@ impl Request for CreateLoginLink {
             member_id: self.member,
             scope: TokenScope::default(),
             created_with: None,
+            is_dependent: false,
             idle_timeout_seconds: None,
             created_at: at.now,
             expires_at: at.now.plus(24 * HOUR),
             revoked_at: None,
+            is_revoked_with_created: false,
         };
         let secret = model.secret(at, "/secret", "wkl_");
         let entry = AuditFacts::ok(record.id, (), &record);
@@ -327,7 +327,7 @@ impl Request for UpdateMember {
         let place = (&*self.org, self.member);
         let (who, before) = find(model, self.asked(), place, at.now)?;
         let org = model.org(who.org);
-        model.require_current(self.if_match.as_ref(), &details(org, &before))?;
+        model.require_current(self.if_match.as_ref(), &details(org, &who, &before))?;
         let new = update.clone();
         let after = Member {
             name: new.name.unwrap_or_else(|| before.name.clone()),
@@ -356,7 +356,7 @@ impl Request for UpdateMember {
             let entry = AuditFacts::ok(self.member, &before, &after);
             org.audit(&who, action, entry, at.now);
         }
-        let details = details(model.org(who.org), &after);
+        let details = details(model.org(who.org), &who, &after);
         Ok(model.tagged(&details, at))
     }
 }
@@ -383,7 +383,7 @@ impl Request for RemoveMember {
         org.members.remove(&self.member);
         org.invited.remove(&self.member);
         org.former_handles.insert(before.handle.clone());
-        org.former_members.insert(self.member);
+        org.former_members.insert(self.member, at.now);
         org.overrides
             .retain(|(holder, _), _| *holder != self.member);
         org.mcp_keys.retain(|_, key| key.acts_as != self.member);

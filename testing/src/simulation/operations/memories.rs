@@ -3,6 +3,7 @@
 use proptest::collection::vec;
 use proptest::option::weighted;
 use proptest::prelude::*;
+use proptest::sample::select;
 use serde_json::json;
 
 use super::bulk::change;
@@ -14,14 +15,14 @@ use crate::model::{
 use crate::simulation::call::{Call, Listing, Request};
 use crate::simulation::world::OrgState;
 use crate::strategies::{
-    actor, audience_label, entity, etag, memory_entity, name, new_memory, review_status,
+    EntityRef, actor, audience_label, entity, etag, memory_entity, name, new_memory, review_status,
     sensitivity_label, text,
 };
 use knowledge_core::ProblemCode;
 use knowledge_core::access::CredentialKind;
 use knowledge_core::model::{
     AccessCheck, AccessCheckResult, AccessLabels, EventType, MemoryAccess, MemoryFilter, MemoryId,
-    MemoryUpdate, Quota, ReviewStatus, WorkspaceId,
+    MemoryKey, MemoryUpdate, Quota, ReviewStatus, WorkspaceId,
 };
 use knowledge_core::service::{
     AuditAction, CreateMemory as NewSingleMemory, IfMatch, NewMemory, PageRequest,
@@ -78,11 +79,23 @@ pub(super) fn strategies() -> Vec<Weighted> {
             ListMemories::new(by, view.workspace(place), filter, page)
         },
     );
-    let what = (vec(memory_entity(), 1..6), any::<bool>());
-    let check = by_bearer(actor(), what, |view, by, (memories, include_content)| {
+    let names = select(&["page-1", "page-2", "page-3"][..]);
+    let what = (
+        vec(memory_entity(), 1..6),
+        vec((entity(), entity(), names), 0..3),
+        any::<bool>(),
+    );
+    let check = by_bearer(actor(), what, |view, by, (memories, keys, content)| {
         let memories = memories.iter().map(|entity| view.memory(*entity));
         let check = AccessCheck::builder().memory_ids(memories.collect());
-        CheckMemoryAccess::new(by, check.include_content(include_content).build())
+        let key = |(place, source, name): &(EntityRef, EntityRef, &'static str)| {
+            let key = MemoryKey::builder().workspace_id(view.workspace(*place));
+            key.source_id(view.source(*source))
+                .source_key(*name)
+                .build()
+        };
+        let check = check.source_keys(keys.iter().map(key).collect());
+        CheckMemoryAccess::new(by, check.include_content(content).build())
     });
     vec![
         of(2, create),
@@ -158,7 +171,7 @@ impl Request for CreateMemory {
         let org = model.org_mut(who.org);
         org.last_ingest.insert(place, at.now);
         let change = (AuditAction::MemoryCreate, EventType::ChunkCreated);
-        org.leave(&who, change, id, (None, Some(&added.labels)), at.now);
+        org.leave(&who, change, id, (None, Some(&added.labels)), false, at.now);
         let sight = org
             .rules(&who)
             .sight(id, &added.labels)
@@ -229,7 +242,15 @@ impl Request for CheckMemoryAccess {
             item
         };
         let results = self.check.memory_ids.iter().map(item).collect();
-        Ok(Response::of(&AccessCheckResult { results }))
+        let of_key = |key: &MemoryKey| {
+            let name = (key.workspace_id, key.source_id, key.source_key.clone());
+            org.names.get(&name).map(item).filter(|item| item.readable)
+        };
+        let source_key_results = self.check.source_keys.iter().map(of_key).collect();
+        Ok(Response::of(&AccessCheckResult {
+            results,
+            source_key_results,
+        }))
     }
 }
 
@@ -300,13 +321,18 @@ impl Request for UpdateMemory {
             return Ok(model.tagged(&shown, at));
         }
         if after.content != before.content {
+            after.content.updated_by = who.member;
             after.content.updated_at = at.now;
         }
         let org = model.org_mut(who.org);
         org.memories.insert(self.memory, after.clone());
+        let is_edited = after.content != before.content;
+        let changed = (Some(&before.labels), &after.labels);
+        org.note_activity(changed, is_edited, at.now);
         let change = (AuditAction::MemoryUpdate, EventType::MemoryUpdated);
         let labels = (Some(&before.labels), Some(&after.labels));
-        org.leave(&who, change, self.memory, labels, at.now);
+        let is_own = org.reviews_own(&who, self.memory, &self.update.change);
+        org.leave(&who, change, self.memory, labels, is_own, at.now);
         let sight = org
             .rules(&who)
             .sight(self.memory, &after.labels)
@@ -325,7 +351,14 @@ impl Request for DeleteMemory {
         org.memories.remove(&self.memory);
         org.names.retain(|_, id| *id != self.memory);
         let change = (AuditAction::MemoryDelete, EventType::ChunkDeleted);
-        org.leave(&who, change, self.memory, (Some(&before), None), at.now);
+        org.leave(
+            &who,
+            change,
+            self.memory,
+            (Some(&before), None),
+            false,
+            at.now,
+        );
         Ok(Response::done())
     }
 

@@ -13,6 +13,7 @@ mod erasures;
 mod inbound;
 mod inbound_posts;
 mod ingest;
+mod labels;
 mod mcp_keys;
 mod members;
 mod memories;
@@ -416,6 +417,7 @@ fn groups() -> [Vec<Weighted>; 3] {
             bulk::strategies(),
             ingest::strategies(),
             memories::strategies(),
+            labels::strategies(),
             erasures::strategies(),
             audit::strategies(),
         ]

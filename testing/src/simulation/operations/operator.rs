@@ -17,6 +17,8 @@ use knowledge_core::service::{AuditAction, KnowledgeService};
 struct Revoke {
     org: OrgId,
     credential: CredentialId,
+    /// True to end what it created, too.
+    with_created: bool,
 }
 
 /// Removal of a workspace.
@@ -38,7 +40,13 @@ impl Described for Revoke {
     fn run<'a>(&'a self, service: &'a KnowledgeService) -> Run<'a> {
         Box::pin(async move {
             let operator = service.provisioning();
-            let revoked = operator.revoke(self.org, self.credential).await?;
+            let revoked = if self.with_created {
+                operator
+                    .revoke_with_created(self.org, self.credential)
+                    .await?
+            } else {
+                operator.revoke(self.org, self.credential).await?
+            };
             Ok(Response::of(&revoked))
         })
     }
@@ -83,10 +91,12 @@ pub fn delete_workspace(is_second_org: bool) -> Op {
 }
 
 pub(super) fn strategies() -> Vec<Weighted> {
-    let revoke = (any::<bool>(), entity()).prop_map(|(is_second_org, id)| {
+    let revoke = (any::<bool>(), any::<bool>(), entity());
+    let revoke = revoke.prop_map(|(is_second_org, with_created, id)| {
         Op::to(is_second_org, move |view| Revoke {
             org: view.own.id,
             credential: view.one(id),
+            with_created,
         })
     });
     // The first workspace remains, so that most of what follows is about something.
@@ -100,12 +110,16 @@ impl Request for Revoke {
         let token = token.filter(|token| token.record.org_id == self.org);
         // An expired credential exists until it is purged, at an unspecified time.
         let token = token.filter(|token| at.now < token.record.expires_at || at.learned.is_some());
-        let record = &mut token.ok_or(ErrorResponse::NotFound)?.record;
-        if record.revoked_at.is_some() {
+        let token = token.ok_or(ErrorResponse::NotFound)?;
+        let record = &mut token.record;
+        let is_done = record.is_revoked_with_created || !self.with_created;
+        if record.revoked_at.is_some() && is_done {
             return Ok(Response::of(record));
         }
         let before = record.clone();
-        record.revoked_at = Some(at.now);
+        record.revoked_at = record.revoked_at.or(Some(at.now));
+        record.is_revoked_with_created = self.with_created;
+        token.ended_at = self.with_created.then_some(at.now);
         let after: CredentialRecord = record.clone();
         let org = model.org_mut(self.org);
         org.mcp_keys.remove(&self.credential);

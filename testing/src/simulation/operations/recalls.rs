@@ -1,9 +1,10 @@
 //! Recalls.
 
 use proptest::collection::vec;
+use proptest::option::weighted;
 use serde_json::json;
 
-use super::{Weighted, by_bearer, list_in, of, one_of, requests};
+use super::{Weighted, by_bearer, lists, of, one_of, requests};
 use crate::authorization::{Use, Verdict};
 use crate::model::{AuditFacts, ErrorResponse, Expected, Model, Moment, RequestErrors, Response};
 use crate::simulation::call::{Listing, Request};
@@ -12,13 +13,15 @@ use crate::simulation::world::OrgState;
 use crate::strategies::{actor, entity, memory_entity};
 use knowledge_core::access::CredentialKind;
 use knowledge_core::api::Operation;
-use knowledge_core::model::{Quota, Recall, RecallId, RecallSummary, WorkspaceId};
+use knowledge_core::model::{CitationFilter, Quota, Recall, RecallId, RecallSummary, WorkspaceId};
 use knowledge_core::service::{AuditAction, NewRecall, PageRequest};
 use knowledge_core::store::Direction;
 
 requests! {
     CreateRecall by recalls.create { workspace: WorkspaceId, new: NewRecall }
-    ListRecalls by recalls.list { workspace: WorkspaceId, page: PageRequest }
+    ListRecalls by recalls.list {
+        workspace: WorkspaceId, filter: CitationFilter, page: PageRequest
+    }
     GetRecall by recalls.get { recall: RecallId }
     DeleteRecall by recalls.delete { recall: RecallId }
 }
@@ -32,9 +35,15 @@ pub(super) fn strategies() -> Vec<Weighted> {
         let memories = view.memories(&memories, Some(workspace));
         CreateRecall::new(by, workspace, new.memory_ids(memories).build())
     });
+    let what = (entity(), weighted(0.5, memory_entity()));
+    let list = lists(actor(), what, |view, by, (place, memory), page| {
+        let memory = memory.map(|memory| view.memory(memory));
+        let filter = CitationFilter::builder().maybe_memory_id(memory).build();
+        ListRecalls::new(by, view.workspace(place), filter, page)
+    });
     vec![
         of(5, create),
-        of(1, list_in(actor(), ListRecalls::new)),
+        of(1, list),
         of(2, one_of(actor(), GetRecall::new)),
         of(1, one_of(actor(), DeleteRecall::new)),
     ]
@@ -89,17 +98,11 @@ impl Request for ListRecalls {
         let here = org.recalls.values().filter(|recall| {
             recall.workspace_id == self.workspace && org.recall_exists(&who, recall)
         });
-        let records = here
-            .map(|recall| {
-                let summary = RecallSummary {
-                    id: recall.id,
-                    workspace_id: recall.workspace_id,
-                    query: recall.query.clone(),
-                    created_by: recall.created_by,
-                    created_at: recall.created_at,
-                };
-                (recall.id.0, json!(summary))
-            })
+        let shown = here.map(|recall| org.shown_recall(&who, recall));
+        let wanted = self.filter.memory_id;
+        let records = shown
+            .filter(|recall| wanted.is_none_or(|id| recall.memory_ids.contains(&id)))
+            .map(|recall| (recall.id.0, json!(RecallSummary::from(recall))))
             .collect();
         self.page_of(model, Direction::Reverse, records, at)
     }
@@ -108,15 +111,12 @@ impl Request for ListRecalls {
 impl Request for GetRecall {
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let who = model.authenticate(&self.by, CredentialKind::Bearer, at.now)?;
-        let mut recall = model.org(who.org).recall(&who, self.recall)?.clone();
+        let recall = model.org(who.org).recall(&who, self.recall)?.clone();
         let place = recall.workspace_id;
         model.authorize_in(self.asked(), place, at.now)?;
-        let org = model.org(who.org);
-        recall.memory_ids.retain(|id| {
-            let cited = org.memories.get(id);
-            cited.is_some_and(|cited| org.shows_citation(&who, *id, &cited.labels))
-        });
-        Ok(Response::of(&recall))
+        Ok(Response::of(
+            &model.org(who.org).shown_recall(&who, &recall),
+        ))
     }
 }
 

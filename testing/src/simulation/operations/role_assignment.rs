@@ -151,7 +151,8 @@ fn assign(
     } = change;
     let (who, found) = find(model, asked, (org, member), now)?;
     let org = model.org(who.org);
-    if workspace.is_some_and(|workspace| !org.workspaces.contains_key(&workspace)) {
+    let is_there = |workspace| org.workspaces.contains_key(&workspace);
+    if !workspace.is_none_or(is_there) || !org.knows(&who, workspace) {
         return Err(ErrorResponse::NotFound.into());
     }
     let old = match workspace {

@@ -102,14 +102,20 @@ fn find(
     now: Timestamp,
 ) -> Result<(Who, CustomRole), ErrorResponse> {
     let who = model.authorize_in_org(asked, org, now)?;
-    let found = model.org(who.org).roles.get(&role);
-    Ok((who, found.ok_or(ErrorResponse::NotFound)?.clone()))
+    let org = model.org(who.org);
+    let found = org.roles.get(&role);
+    let found = found.filter(|role| org.knows(&who, role.workspace_id));
+    let found = found.ok_or(ErrorResponse::NotFound)?.clone();
+    Ok((who, found))
 }
 
 impl Request for ListCustomRoles {
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let who = model.authorize_in_org(self.asked(), &self.org, at.now)?;
-        let mut roles: Vec<_> = model.org(who.org).roles.values().collect();
+        let org = model.org(who.org);
+        let known = org.roles.values();
+        let known = known.filter(|role| org.knows(&who, role.workspace_id));
+        let mut roles: Vec<_> = known.collect();
         roles.sort_by_key(|role| (&role.name, role.id));
         Ok(Response::of(&roles))
     }
@@ -149,7 +155,8 @@ impl Request for CreateCustomRole {
         let org = model.org(who.org);
         let mut errors = Vec::new();
         let workspace = new.workspace_id;
-        if workspace.is_some_and(|workspace| !org.workspaces.contains_key(&workspace)) {
+        let is_there = |workspace| org.workspaces.contains_key(&workspace);
+        if !workspace.is_none_or(is_there) || !org.knows(&who, workspace) {
             errors.push(ErrorResponse::invalid(
                 "workspace_id",
                 ProblemCode::NotFound,
@@ -198,7 +205,9 @@ impl Request for UpdateCustomRole {
         }
         let who = errors.then(model.authorize_in_org(self.asked(), &self.org, at.now))?;
         let org = model.org(who.org);
-        let before = org.roles.get(&self.role).ok_or(ErrorResponse::NotFound)?;
+        let before = org.roles.get(&self.role);
+        let before = before.filter(|role| org.knows(&who, role.workspace_id));
+        let before = before.ok_or(ErrorResponse::NotFound)?;
         let mut errors = Vec::new();
         errors.extend(model.require_current(self.if_match.as_ref(), before).err());
         let (before, mut after) = (before.clone(), updated_role(before, update));
@@ -245,7 +254,7 @@ impl Request for DeleteCustomRole {
                 RoleRef::BuiltIn(BuiltInRole::Viewer | BuiltInRole::Member) => None,
                 RoleRef::BuiltIn(_) => Some(ProblemCode::InvalidValue),
                 RoleRef::Custom(id) if id == self.role => Some(ProblemCode::InvalidValue),
-                target => org.problem_of_role(target, None),
+                target => org.problem_of_role(&who, target, None),
             };
             if let Some(code) = code {
                 return Err(ErrorResponse::invalid("reassign_to", code).into());

@@ -91,6 +91,7 @@ impl Request for CreateCitationSubscription {
             confirmation: None,
             signing_secret: None,
             created_at: at.now,
+            status: None,
         };
         let signing_secret = model.secret(at, "/signing_secret", "whsec_");
         let org = model.org_mut(who.org);
@@ -101,7 +102,8 @@ impl Request for CreateCitationSubscription {
         org.audit(&who, AuditAction::SubscriptionCreate, entry, at.now);
         Ok(Response::of(&CitationSubscription {
             signing_secret,
-            ..subscription
+            confirmation: None,
+            ..model.shown_subscription(&who, &subscription, at.now)
         }))
     }
 
@@ -118,8 +120,7 @@ impl Request for ListCitationSubscriptions {
         model.authorize_in(self.asked(), workspace, at.now)?;
         let all = model.org(who.org).subscriptions.values();
         let found = all.filter(|subscription| subscription.recall_id == self.recall.0);
-        let org = model.org(who.org);
-        let shown = found.map(|found| org.shown_subscription(&who, found));
+        let shown = found.map(|found| model.shown_subscription(&who, found, at.now));
         let records = shown.map(|found| (found.id.0, json!(found))).collect();
         self.page_of(model, Direction::Forward, records, at)
     }
@@ -128,7 +129,7 @@ impl Request for ListCitationSubscriptions {
 impl Request for GetCitationSubscription {
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let (who, found) = model.authorize_for_subscription(self.asked(), self.id, at.now)?;
-        let shown = model.org(who.org).shown_subscription(&who, &found);
+        let shown = model.shown_subscription(&who, &found, at.now);
         Ok(Response::of(&shown))
     }
 }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::{Op, Weighted, alone, of, requests};
 use crate::model::{
-    Asked, AuditFacts, ErrorResponse, Expected, Model, Moment, OWNER, RequestErrors, Response, Who,
+    Asked, AuditFacts, ErrorResponse, Expected, Model, Moment, RequestErrors, Response, Who,
     limit_reached, none_of,
 };
 use crate::simulation::call::{Listing, Request};
@@ -19,7 +19,9 @@ use crate::simulation::world::OrgState;
 use crate::strategies::{Actor, CastMember, EntityRef, actor, entity, governor, name, page};
 use knowledge_core::ProblemCode;
 use knowledge_core::access::{Action, ActionSet, CredentialKind, CredentialRecord};
-use knowledge_core::model::{CredentialId, MemberId, MemberKind, Timestamp};
+use knowledge_core::model::{
+    CredentialId, EndedReason, MemberId, MemberKind, ResourceState, ResourceStatus, Timestamp,
+};
 use knowledge_core::service::{ApiToken, AuditAction, NewApiToken, NewTokenScope, PageRequest};
 use knowledge_core::store::Direction;
 
@@ -29,7 +31,12 @@ requests! {
     CreateToken by tokens.create { org: String, member: MemberId, new: NewApiToken }
     ListTokens by tokens.list { org: String, member: MemberId, page: PageRequest }
     GetToken by tokens.get { org: String, member: MemberId, token: CredentialId }
-    EndToken by tokens.end { org: String, member: MemberId, token: CredentialId }
+    EndToken by tokens.end {
+        org: String,
+        member: MemberId,
+        token: CredentialId,
+        with_created: bool,
+    }
 }
 
 /// Member whose tokens a request is about.
@@ -114,10 +121,12 @@ pub(super) fn strategies() -> Vec<Weighted> {
             GetToken::new(view.session(by), view.slug(org), member, token)
         })
     });
-    let end = (caller(), (entity(), whose())).prop_map(|(by, chosen)| {
+    let end = (caller(), (entity(), whose()), any::<bool>());
+    let end = end.prop_map(|(by, chosen, with_created)| {
         Op::by(by, move |view| {
             let (member, token) = token(view, by, chosen);
-            EndToken::new(view.session(by), view.own.slug.clone(), member, token)
+            let org = view.own.slug.clone();
+            EndToken::new(view.session(by), org, member, token, with_created)
         })
     });
     vec![of(3, create), alone(1, list), of(1, get), of(1, end)]
@@ -140,10 +149,7 @@ fn authorize(
     }
     org.rules(&who).operation(asked.operation, None)?;
     let found = org.members.get(&member).ok_or(ErrorResponse::NotFound)?;
-    let is_protected = found.role == OWNER && !org.is_owner(&who);
-    let exceeds =
-        org.exceeds_member(&who, member, found.role) || org.exceeds_teams(&who, &[], &found.teams);
-    if found.kind != MemberKind::ServiceAccount || is_protected || exceeds {
+    if found.kind != MemberKind::ServiceAccount || org.exceeds_credential(&who, found) {
         return Err(ErrorResponse::Forbidden);
     }
     Ok(who)
@@ -161,18 +167,30 @@ fn find(
     found.cloned().ok_or(ErrorResponse::NotFound)
 }
 
-/// Returns a token with the time of its last use, which the response tells: uses are recorded
-/// apart from the operations.
-fn with_last_use(token: &ApiToken, at: &Moment<'_>) -> ApiToken {
-    let shown = at.learned.and_then(|learned| {
+/// Returns a token as responses show it.
+///
+/// They tell the time of the last use: uses are recorded apart from the operations.
+fn shown(model: &Model, token: &ApiToken, at: &Moment<'_>) -> ApiToken {
+    let used = at.learned.and_then(|learned| {
         let body = &learned.body;
         let items = body.get("data").and_then(Value::as_array);
         let mut shown = items.into_iter().flatten().chain([body]);
         let shown = shown.find(|shown| shown["id"] == json!(token.id))?;
         serde_json::from_value::<Timestamp>(shown["last_used_at"].clone()).ok()
     });
+    let ended = token.created_with.and_then(|id| model.ended_at(id));
+    let state = match ended {
+        Some(_) => ResourceState::Ended,
+        None => ResourceState::Active,
+    };
+    let status = ResourceStatus {
+        state,
+        ended_reason: ended.map(|_| EndedReason::EndedWithCredential),
+        ended_at: ended,
+    };
     ApiToken {
-        last_used_at: shown.filter(|used| token.created_at <= *used && *used <= at.now),
+        last_used_at: used.filter(|used| token.created_at <= *used && *used <= at.now),
+        status: Some(status),
         ..token.clone()
     }
 }
@@ -197,7 +215,7 @@ impl Request for CreateToken {
         let named = scope.workspaces.clone().unwrap_or_default();
         let mut errors = RequestErrors::default();
         errors.known("narrowing.workspaces", &named, |place| {
-            org.workspaces.contains_key(place)
+            org.workspaces.contains_key(place) && org.knows(&who, Some(*place))
         });
         errors.then(Ok(()))?;
         let live = org.api_tokens.values();
@@ -214,11 +232,13 @@ impl Request for CreateToken {
             org_id: who.org,
             member_id: member,
             scope: scope.into(),
-            created_with: None,
+            created_with: who.credential,
+            is_dependent: false,
             idle_timeout_seconds: None,
             created_at: at.now,
             expires_at: at.now.plus(lifetime),
             revoked_at: None,
+            is_revoked_with_created: false,
         };
         let secret = model.secret(at, "/secret", "wkt_");
         model.add_token(record.clone(), secret.clone());
@@ -226,7 +246,11 @@ impl Request for CreateToken {
         let token = org.add_api_token(&record, Some(who.member));
         let entry = AuditFacts::ok(record.id, (), &record);
         org.audit(&who, AuditAction::CredentialCreate, entry, at.now);
-        let mut response = Response::of(&token);
+        let unused = Moment {
+            learned: None,
+            ..*at
+        };
+        let mut response = Response::of(&shown(model, &token, &unused));
         response.body["secret"] = json!(secret);
         Ok(response)
     }
@@ -245,7 +269,7 @@ impl Request for ListTokens {
         let tokens = model.org(who.org).api_tokens.values();
         let tokens = tokens
             .filter(|token| token.member_id == self.member && at.now < token.expires_at)
-            .map(|token| (token.id.0, json!(with_last_use(token, at))))
+            .map(|token| (token.id.0, json!(shown(model, token, at))))
             .collect();
         self.page_of(model, Direction::Forward, tokens, at)
     }
@@ -256,7 +280,7 @@ impl Request for GetToken {
         let place = (&*self.org, self.member);
         let who = authorize(model, self.asked(), place, at.now)?;
         let found = find(model, &who, (self.member, self.token), at.now)?;
-        Ok(Response::of(&with_last_use(&found, at)))
+        Ok(Response::of(&shown(model, &found, at)))
     }
 }
 
@@ -266,10 +290,12 @@ impl Request for EndToken {
         let who = authorize(model, self.asked(), place, at.now)?;
         find(model, &who, (self.member, self.token), at.now)?;
         let token = model.tokens_mut().get_mut(&self.token);
-        let record = &mut token.ok_or(ErrorResponse::NotFound)?.record;
-        let before = record.clone();
-        record.revoked_at = Some(at.now);
-        let after = record.clone();
+        let token = token.ok_or(ErrorResponse::NotFound)?;
+        let before = token.record.clone();
+        token.record.revoked_at = Some(at.now);
+        token.record.is_revoked_with_created = self.with_created;
+        token.ended_at = self.with_created.then_some(at.now);
+        let after = token.record.clone();
         let org = model.org_mut(who.org);
         org.api_tokens.remove(&self.token);
         let entry = AuditFacts::ok(self.token, &before, &after);

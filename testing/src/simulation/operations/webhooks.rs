@@ -6,9 +6,7 @@ use proptest::sample::select;
 use serde_json::json;
 
 use super::{Weighted, create_in, list_in, of, placed, requests, update_placed};
-use crate::model::{
-    AuditFacts, Expected, Model, Moment, RequestErrors, Response, limit_reached, shown_webhook,
-};
+use crate::model::{AuditFacts, Expected, Model, Moment, RequestErrors, Response, limit_reached};
 use crate::simulation::call::{Listing, Request};
 use crate::simulation::world::OrgState;
 use crate::strategies::{governor, new_webhook, webhook_url};
@@ -83,6 +81,7 @@ impl Request for CreateWebhook {
             created_by: who.member,
             created_at: at.now,
             updated_at: at.now,
+            status: None,
         };
         let signing_secret = model.secret(at, "/signing_secret", "whsec_");
         let org = model.org_mut(who.org);
@@ -92,7 +91,8 @@ impl Request for CreateWebhook {
         org.audit(&who, AuditAction::WebhookCreate, entry, at.now);
         Ok(Response::of(&Webhook {
             signing_secret,
-            ..webhook
+            confirmation: None,
+            ..model.shown_webhook(&webhook, at.now)
         }))
     }
 
@@ -107,9 +107,9 @@ impl Request for ListWebhooks {
         let who = model.authorize_in(self.asked(), self.workspace, at.now)?;
         let webhooks = model.org(who.org).webhooks.values();
         let here = webhooks.filter(|webhook| webhook.workspace_id == self.workspace);
-        let records = here
-            .map(|webhook| (webhook.id.0, json!(shown_webhook(webhook))))
-            .collect();
+        let shown = here.map(|webhook| model.shown_webhook(webhook, at.now));
+        let records = shown.map(|webhook| (webhook.id.0, json!(webhook)));
+        let records = records.collect();
         self.page_of(model, Direction::Forward, records, at)
     }
 }
@@ -117,8 +117,9 @@ impl Request for ListWebhooks {
 impl Request for GetWebhook {
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let who = model.authorize_in(self.asked(), self.workspace, at.now)?;
-        let found = model.org(who.org).webhook(self.workspace, self.id)?.clone();
-        Ok(model.tagged(&shown_webhook(&found), at))
+        let found = model.org(who.org).webhook(self.workspace, self.id)?;
+        let shown = model.shown_webhook(found, at.now);
+        Ok(model.tagged(&shown, at))
     }
 }
 
@@ -129,7 +130,8 @@ impl Request for UpdateWebhook {
         update.url.iter().for_each(|url| errors.url("url", url));
         let who = errors.then(model.authorize_in(self.asked(), self.workspace, at.now))?;
         let before = model.org(who.org).webhook(self.workspace, self.id)?.clone();
-        model.require_current(self.if_match.as_ref(), &shown_webhook(&before))?;
+        let shown = model.shown_webhook(&before, at.now);
+        model.require_current(self.if_match.as_ref(), &shown)?;
         let mut after = Webhook {
             event_type: update.event_type.unwrap_or(before.event_type),
             url: update.url.clone().unwrap_or_else(|| before.url.clone()),
@@ -146,7 +148,8 @@ impl Request for UpdateWebhook {
             let entry = AuditFacts::ok(self.id, &before, &after);
             org.audit(&who, AuditAction::WebhookUpdate, entry, at.now);
         }
-        Ok(model.tagged(&shown_webhook(&after), at))
+        let shown = model.shown_webhook(&after, at.now);
+        Ok(model.tagged(&shown, at))
     }
 }
 

@@ -5,6 +5,7 @@ use super::redelivery::{
     RedeliveryReport, first_dead_letters, redeliver_dead_letters, redeliver_one,
 };
 use crate::access::Action;
+use crate::env::Env;
 use crate::error::{EntityKind, Error};
 use crate::keys;
 use crate::model::{Delivery, DeliveryId, DeliveryStatus, EndpointId, OrgId, RecallId};
@@ -16,7 +17,7 @@ use crate::service::endpoints::{EndpointRecord, find_subscription};
 use crate::service::operation::{Authenticated, Authorized, Prefetch, Unauthenticated};
 use crate::service::page::{Listing, Page, PageRecord, PageRequest, PageScan};
 use crate::service::{Caller, Deliveries};
-use crate::store::{Direction, Entry, Key, RangeRead, Transaction, decode};
+use crate::store::{Direction, Entry, Key, RangeRead, Transaction, decode, decode_value};
 
 impl Endpoint {
     /// Returns the operation for this kind of endpoint.
@@ -134,8 +135,13 @@ impl Deliveries<'_> {
                 let deliveries = endpoint.prefetched_dead_letters(&mut caller, first.as_ref());
                 let (mut op, _) = endpoint.authorize(caller, deliveries).await?;
                 let transaction = &mut op.transaction;
-                let found =
-                    page_of_deliveries(transaction, org, endpoint.id(), status, page).await?;
+                let deliveries = DeliveriesOf {
+                    env: self.service.env(),
+                    org,
+                    endpoint: endpoint.id(),
+                    status,
+                };
+                let found = page_of_deliveries(transaction, deliveries, page).await?;
                 op.done(found)
             })
             .await
@@ -276,15 +282,27 @@ fn listing(org: OrgId, endpoint: EndpointId, status: Option<DeliveryStatus>) -> 
     Listing::new("deliveries", &status, range, Direction::Reverse)
 }
 
+/// The deliveries to an endpoint, those of one state only if it is given.
+#[derive(Clone, Copy)]
+pub(in crate::service) struct DeliveriesOf<'e> {
+    pub(in crate::service) env: &'e Env,
+    pub(in crate::service) org: OrgId,
+    pub(in crate::service) endpoint: EndpointId,
+    pub(in crate::service) status: Option<DeliveryStatus>,
+}
+
 /// Lists a page of the deliveries to an endpoint, without checking permissions.
 ///
 /// # Errors
 /// [`Error::InvalidRequest`] for an invalid page; those of the store.
 pub(in crate::service) async fn page_of_deliveries(
     transaction: &mut Transaction,
-    org: OrgId,
-    endpoint: EndpointId,
-    status: Option<DeliveryStatus>,
+    DeliveriesOf {
+        env,
+        org,
+        endpoint,
+        status,
+    }: DeliveriesOf<'_>,
     page: &PageRequest,
 ) -> Result<Page<Delivery>, Error> {
     let listing = listing(org, endpoint, status);
@@ -292,13 +310,16 @@ pub(in crate::service) async fn page_of_deliveries(
         let is_wanted = status.is_none_or(|status| stored.delivery.status == status);
         PageRecord::matching(stored.delivery, is_wanted)
     };
-    if status != Some(DeliveryStatus::Dead) {
-        let show = |_: &Key, stored| Ok(matching(stored));
-        return listing.page(transaction, page, show).await;
-    }
-    let mut scan = PageScan::begin(&listing, page)?;
+    let mut scan = PageScan::begin(&listing, page)?.searching(env);
     let mut data = Vec::new();
     while let Some(entries) = scan.next(transaction).await? {
+        if status != Some(DeliveryStatus::Dead) {
+            let shown = entries
+                .iter()
+                .map(|found| Ok(matching(decode_value(found)?)));
+            scan.add(&mut data, &entries, shown)?;
+            continue;
+        }
         let records = delivery_keys(org, endpoint, &entries);
         let found = transaction.unchecked().get_many::<Entry>(&records).await?;
         let shown = records.iter().zip(&found).map(|(key, record)| {

@@ -19,6 +19,8 @@ use crate::service::audit::entry::AuditOutcome;
 use crate::service::audit::runs::MemoryAudit;
 use crate::service::audit::write::{Actor, AuditedOperation};
 use crate::service::erasures::erased_keys::ErasedKeys;
+use crate::service::memories::derived::{self, Changes};
+use crate::service::memories::label_counts::count_labels;
 use crate::service::outbox::Outbox;
 use crate::service::quota::reserve_units;
 use crate::store::{Entry, Key, Transaction, decode};
@@ -221,6 +223,7 @@ impl Batch<'_> {
             .add(transaction, self.service.env(), self.operation.at, memory);
         let entry = MemoryAudit {
             memory_id: added.id,
+            is_own: false,
             outcome: AuditOutcome::Ok,
             before: None,
             after: Some(added.labels),
@@ -269,6 +272,7 @@ impl Batch<'_> {
             let content = MemoryContent {
                 title: memory.title.clone(),
                 content: memory.content.clone(),
+                updated_by: caller.member_id(),
                 updated_at: self.operation.at,
                 ..content
             };
@@ -276,10 +280,18 @@ impl Batch<'_> {
         }
         if after != labels {
             transaction.put(keys::memory(org, id), &after);
-            transaction.add(keys::pending_count(org, labels.workspace_id), 1);
+            derived::file(transaction, org, id, Some(&labels), Some(&after));
+            count_labels(transaction, org, (Some(&labels), Some(&after)), 1);
         }
+        let place = (org, labels.workspace_id);
+        Changes::of(Some(&labels), Some(&after), !is_same).count(
+            transaction,
+            place,
+            self.operation.at,
+        );
         let entry = MemoryAudit {
             memory_id: id,
+            is_own: false,
             outcome: AuditOutcome::Ok,
             before: Some(labels),
             after: Some(after),

@@ -26,6 +26,8 @@ use crate::request::rules::{
 use crate::request::{Checks, Path, Problems};
 use crate::service::access::monitor::slugs_read;
 use crate::service::access::principal::Principal;
+use crate::service::memories::derived::{self, Changes};
+use crate::service::memories::label_counts::count_labels;
 use crate::service::memories::sources::{require_open_source, source_keys};
 use crate::service::operation::Prefetch;
 use crate::service::{Caller, Memories};
@@ -358,6 +360,7 @@ impl IngestContext<'_> {
             source_key: memory.source_key.clone(),
             created_by: self.caller.member_id(),
             created_at: at,
+            updated_by: self.caller.member_id(),
             updated_at: at,
         };
         transaction.create(keys::memory(org, id), &labels);
@@ -366,8 +369,9 @@ impl IngestContext<'_> {
         if let Some(name) = &memory.source_key {
             transaction.put(keys::source_key(org, workspace, self.source, name), &id);
         }
-        transaction.add(keys::memory_count(org, workspace), 1);
-        transaction.add(keys::pending_count(org, workspace), 1);
+        derived::file(transaction, org, id, None, Some(&labels));
+        Changes::of(None, Some(&labels), false).count(transaction, (org, workspace), at);
+        count_labels(transaction, org, (None, Some(&labels)), 1);
         Added {
             id,
             labels,

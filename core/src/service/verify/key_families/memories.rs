@@ -5,10 +5,11 @@ use serde_json::json;
 use crate::keys::{self, Sha256};
 use crate::model::{
     MemoryContent, MemoryId, MemoryLabels, OrgId, Recall, RecallId, ReviewStatus, SourceId,
-    WorkspaceId,
+    Timestamp, WorkspaceId,
 };
+use crate::service::quota::day_of;
 use crate::service::verify::expectation::Expectation;
-use crate::service::verify::problem::Expectations;
+use crate::service::verify::problem::{Expectations, Problem};
 use crate::service::verify::verifier::Verifier;
 use crate::store::KeyEntry;
 
@@ -23,10 +24,17 @@ pub(super) fn memory(
     let is_pending = labels.review == ReviewStatus::Pending;
     verifier.count(keys::memory_count(org, workspace), 1);
     verifier.count(keys::pending_count(org, workspace), i64::from(is_pending));
+    let label = labels.audience.to_string();
+    verifier.count(keys::label_count(org, workspace, &label), 1);
+    let is_approved = labels.review == ReviewStatus::Approved;
+    let approved = keys::approved_label_count(org, workspace, &label);
+    verifier.count(approved, i64::from(is_approved));
     Ok(vec![
         Expectation::Exists(keys::workspace(org, workspace)),
         Expectation::Exists(keys::source(org, labels.source_id)),
         Expectation::Exists(keys::workspace_memory(org, workspace, id)),
+        Expectation::Exists(keys::reviewed_memory(org, workspace, labels.review, id)),
+        Expectation::Exists(keys::sourced_memory(org, workspace, labels.source_id, id)),
     ])
 }
 
@@ -55,6 +63,52 @@ pub(super) fn workspace_memory(
         keys::memory(org, memory),
         place,
     )])
+}
+
+pub(super) fn reviewed_memory(
+    _: &mut Verifier,
+    _: &KeyEntry,
+    (): (),
+    org: OrgId,
+    workspace: WorkspaceId,
+    review: ReviewStatus,
+    memory: MemoryId,
+) -> Expectations {
+    let key = keys::memory(org, memory);
+    // The labels of a memory that waits for review do not say so.
+    let expectation = if review == ReviewStatus::Pending {
+        Expectation::ContainsWithout(key, json!({ "workspace_id": workspace }), "review")
+    } else {
+        Expectation::Contains(key, json!({ "workspace_id": workspace, "review": review }))
+    };
+    Ok(vec![expectation])
+}
+
+pub(super) fn sourced_memory(
+    _: &mut Verifier,
+    _: &KeyEntry,
+    (): (),
+    org: OrgId,
+    workspace: WorkspaceId,
+    source: SourceId,
+    memory: MemoryId,
+) -> Expectations {
+    let filed = json!({ "workspace_id": workspace, "source_id": source });
+    Ok(vec![Expectation::Contains(
+        keys::memory(org, memory),
+        filed,
+    )])
+}
+
+/// Reads a counter of a day. What it counted has no record of its own.
+pub(super) fn activity(_: &mut Verifier, _: &KeyEntry, _: i64, day: Timestamp) -> Expectations {
+    if day_of(day) == day {
+        Ok(Vec::new())
+    } else {
+        Err(Problem::unreadable(format!(
+            "{day}, at which no day begins"
+        )))
+    }
 }
 
 pub(super) fn source_key(

@@ -11,6 +11,7 @@ use crate::model::*;
 use crate::partition::identity::Identity;
 use crate::partition::{Hold, Placement};
 use crate::service::Event;
+use crate::service::access::created::{CreatedRecord, EndedCredential};
 use crate::service::audit::pages::AuditPage;
 use crate::service::audit::written_in_hour::MemberRefusals;
 use crate::service::connectors::types::Connector;

@@ -1,14 +1,19 @@
 //! Organisations with their workspaces, members, roles and credentials.
 
+use std::collections::BTreeSet;
+
 use serde_json::json;
+use uuid::Uuid;
 
 use crate::access::{CredentialRecord, RoleRef, SecretHash};
 use crate::keys;
 use crate::model::{
     CredentialId, CustomRole, ErasureStatus, Member, MemberId, MemberKind, OrgId, Organization,
-    RoleId, Timestamp, Workspace, WorkspaceId,
+    RoleId, Timestamp, Workspace, WorkspaceAccess, WorkspaceId,
 };
 use crate::partition::Placement;
+use crate::service::access::created::CreatedRecord;
+use crate::service::access::principal::Delegator;
 use crate::service::tasks::ScheduledTask;
 use crate::service::tokens::types::ApiToken;
 use crate::service::verify::difference::DifferenceCode;
@@ -32,7 +37,13 @@ pub(super) fn org(verifier: &mut Verifier, _: &KeyEntry, org: Organization) -> E
         Expectation::Contains(key, json!({ "receipt": running }))
     });
     let slug = indexed(keys::org_slug(&org.slug), org.id);
-    Ok(erasing.chain([slug]).collect())
+    // A workspace that is being removed has no record any more.
+    let private = org.private.iter().filter(|id| !org.removing.contains(*id));
+    let private = private.map(|id| {
+        let access = json!({ "access": WorkspaceAccess::Private });
+        Expectation::Contains(keys::workspace(org.id, *id), access)
+    });
+    Ok(erasing.chain(private).chain([slug]).collect())
 }
 
 /// Expects the organisation, or the directory's entry of one in another partition.
@@ -52,11 +63,17 @@ pub(super) fn placement(
 }
 
 pub(super) fn workspace(
-    _: &mut Verifier,
+    verifier: &mut Verifier,
     _: &KeyEntry,
     workspace: Workspace,
     org: OrgId,
 ) -> Expectations {
+    // A private one that the organisation does not name would be open.
+    let is_private = workspace.access == WorkspaceAccess::Private;
+    if is_private && !verifier.is_private(org, workspace.id) {
+        let expected = "an open workspace, or a private one that its organisation names";
+        return Err(Problem::new(DifferenceCode::Mismatch, expected, "private"));
+    }
     let slug = keys::workspace_slug(org, &workspace.slug);
     Ok(vec![indexed(slug, workspace.id)])
 }
@@ -98,6 +115,9 @@ pub(super) fn member(
 ) -> Expectations {
     let is_user = member.kind == MemberKind::User;
     verifier.count(keys::member_count(org), i64::from(is_user));
+    for team in member.teams.iter().collect::<BTreeSet<_>>() {
+        verifier.count(keys::team_member_count(org, team), 1);
+    }
     let mut expectations = held(verifier, org, member.role, member.id, None)?;
     let handle = keys::member_handle(org, &member.handle);
     expectations.push(indexed(handle, member.id));
@@ -257,8 +277,39 @@ pub(super) fn token(
 ) -> Expectations {
     let task = ScheduledTask::record(entry.key.clone());
     let task = task.counted_by(keys::token_count(org, member));
-    Ok(vec![
+    let place = (token.id.0, CreatedRecord::Token(member));
+    let indexed = indexed_by_credential(org, token.delegator(), place);
+    let expectations = [
         Expectation::present_or_former(org, member),
         Expectation::Scheduled(token.expires_at, task),
-    ])
+    ];
+    Ok(expectations.into_iter().chain(indexed).collect())
+}
+
+/// Expects that what a credential created acts for it.
+pub(super) fn created_with(
+    _: &mut Verifier,
+    _: &KeyEntry,
+    record: CreatedRecord,
+    org: OrgId,
+    credential: CredentialId,
+    resource: Uuid,
+) -> Expectations {
+    let delegator = json!({ "delegator": { "credential": credential } });
+    let says = match record {
+        CreatedRecord::McpKey(_) | CreatedRecord::Token(_) => json!({ "created_with": credential }),
+        _ => delegator,
+    };
+    Ok(vec![Expectation::Contains(record.key(org, resource), says)])
+}
+
+/// Expects something in the index of what the credential of its delegator created.
+pub(super) fn indexed_by_credential(
+    org: OrgId,
+    delegator: Delegator,
+    (id, record): (Uuid, CreatedRecord),
+) -> Option<Expectation> {
+    let credential = delegator.credential?;
+    let key = keys::created_with(org, credential, id);
+    Some(Expectation::Contains(key, json!(record)))
 }

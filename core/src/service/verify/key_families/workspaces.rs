@@ -3,11 +3,13 @@
 use serde_json::{Value, json};
 
 use super::deliveries;
+use super::tenants::indexed_by_credential;
 use crate::keys;
 use crate::model::{
     ChatId, CitationSubscription, ConnectorId, InboundWebhook, InboundWebhookId, OrgId, RecallId,
     SourceId, SubscriptionId, Timestamp, Webhook, WorkspaceId,
 };
+use crate::service::access::created::CreatedRecord;
 use crate::service::inbound::post::ProcessedMessage;
 use crate::service::secrets::sealing::SealedRecord;
 use crate::service::tasks::ScheduledTask;
@@ -48,7 +50,10 @@ pub(super) fn mcp_key(
     let task = ScheduledTask::record(entry.key.clone())
         .and(keys::mcp_key_use(org, workspace, key.id))
         .counted_by(keys::mcp_key_count(org, workspace));
-    Ok(vec![Expectation::Scheduled(key.expires_at, task)])
+    let scheduled = Expectation::Scheduled(key.expires_at, task);
+    let place = (key.id.0, CreatedRecord::McpKey(workspace));
+    let indexed = indexed_by_credential(org, key.delegator(), place);
+    Ok([scheduled].into_iter().chain(indexed).collect())
 }
 
 pub(super) fn chat(verifier: &mut Verifier, _: &KeyEntry, chat: Chat, org: OrgId) -> Expectations {
@@ -120,6 +125,10 @@ pub(super) fn subscription(
     let by_id = keys::subscription_id(subscription.org_id, subscription.id);
     let recall = json!(subscription.recall_id);
     expectations.push(Expectation::Contains(by_id, recall));
+    let place = CreatedRecord::CitationSubscription(subscription.recall_id);
+    let place = (subscription.id.0, place);
+    let indexed = indexed_by_credential(subscription.org_id, stored.delegator, place);
+    expectations.extend(indexed);
     Ok(expectations)
 }
 
@@ -139,8 +148,12 @@ pub(super) fn webhook(
     _: &KeyEntry,
     stored: SealedRecord<Webhook>,
 ) -> Expectations {
-    let expectations = deliveries::webhook(verifier, &stored)?;
-    verifier.open(&stored, stored.record.id.0)?;
+    let webhook = &stored.record;
+    let mut expectations = deliveries::webhook(verifier, &stored)?;
+    verifier.open(&stored, webhook.id.0)?;
+    let place = (webhook.id.0, CreatedRecord::Webhook(webhook.workspace_id));
+    let indexed = indexed_by_credential(webhook.org_id, stored.delegator, place);
+    expectations.extend(indexed);
     Ok(expectations)
 }
 
@@ -152,10 +165,14 @@ pub(super) fn inbound_webhook(
     let webhook = &stored.record;
     verifier.open(&stored, webhook.id.0)?;
     let by_id = keys::inbound_webhook_id(webhook.org_id, webhook.id);
-    Ok(vec![
+    let place = CreatedRecord::InboundWebhook(webhook.workspace_id);
+    let place = (webhook.id.0, place);
+    let indexed = indexed_by_credential(webhook.org_id, stored.delegator, place);
+    let expectations = [
         Expectation::Exists(keys::source(webhook.org_id, webhook.source_id)),
         Expectation::Contains(by_id, json!(webhook.workspace_id)),
-    ])
+    ];
+    Ok(expectations.into_iter().chain(indexed).collect())
 }
 
 pub(super) fn inbound_webhook_id(

@@ -1,0 +1,511 @@
+//! What credentials create: its index by credential, and its end.
+//!
+//! What was created with a scoped token ends with the token, as [`Principal::acting_for`] decides.
+//! Anything else ends with its credential only on request. An [`EndedCredential`] then takes effect
+//! on all of it in one commit, however much it is: whatever acts for a member reads that entry.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::access::{Action, CredentialRecord};
+use crate::error::Error;
+use crate::keys;
+use crate::model::{
+    CitationSubscription, CreatedKind, CreatedResource, CredentialId, EndedReason, InboundWebhook,
+    InboundWebhookId, MemberId, OrgId, RecallId, ResourceState, ResourceStatus, SubscriptionId,
+    Timestamp, Webhook, WebhookId, WorkspaceId,
+};
+use crate::service::KnowledgeService;
+use crate::service::access::principal::{Delegator, Principal, Resource};
+use crate::service::operation::{Authorized, Prefetch};
+use crate::service::page::{Listing, Page, PageRecord, PageRequest};
+use crate::service::secrets::sealing::SealedRecord;
+use crate::service::tokens::types::ApiToken;
+use crate::service::workspace::mcp_key_types::McpKey;
+use crate::store::{Direction, Entry, Key, KeyEntry, RangeRead, Transaction, decode_value};
+
+/// Place of a record that a credential created or last took over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum CreatedRecord {
+    McpKey(WorkspaceId),
+    Token(MemberId),
+    Webhook(WorkspaceId),
+    InboundWebhook(WorkspaceId),
+    CitationSubscription(RecallId),
+}
+
+impl CreatedRecord {
+    /// Returns the key of the record with this identifier.
+    pub(crate) fn key(self, org: OrgId, id: Uuid) -> Key {
+        match self {
+            Self::McpKey(workspace) => keys::mcp_key(org, workspace, CredentialId(id)),
+            Self::Token(member) => keys::token(org, member, CredentialId(id)),
+            Self::Webhook(workspace) => keys::webhook(org, workspace, WebhookId(id)),
+            Self::InboundWebhook(workspace) => {
+                keys::inbound_webhook(org, workspace, InboundWebhookId(id))
+            }
+            Self::CitationSubscription(recall) => {
+                keys::subscription(org, recall, SubscriptionId(id))
+            }
+        }
+    }
+}
+
+/// End of a credential, for what it created.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct EndedCredential {
+    /// Time of the revocation.
+    pub(crate) ended_at: Timestamp,
+    /// True if everything that it created ended with it, not only what was bound to its scope.
+    pub(crate) is_with_created: bool,
+}
+
+impl Delegator {
+    /// Adds a record that acts for this delegator to the index by credential.
+    pub(crate) fn add_to_index(
+        self,
+        transaction: &mut Transaction,
+        org: OrgId,
+        id: Uuid,
+        record: CreatedRecord,
+    ) {
+        if let Some(credential) = self.credential {
+            transaction.put(keys::created_with(org, credential, id), &record);
+        }
+    }
+
+    /// Removes a record that acts for this delegator from the index.
+    pub(crate) fn remove_from_index(self, transaction: &mut Transaction, org: OrgId, id: Uuid) {
+        if let Some(credential) = self.credential {
+            transaction.delete(keys::created_with(org, credential, id));
+        }
+    }
+
+    /// Replaces this delegator by another one in the index.
+    pub(crate) fn replace(
+        &mut self,
+        by: Self,
+        transaction: &mut Transaction,
+        org: OrgId,
+        (id, record): (Uuid, CreatedRecord),
+    ) {
+        if self.credential != by.credential {
+            self.remove_from_index(transaction, org, id);
+            by.add_to_index(transaction, org, id, record);
+        }
+        *self = by;
+    }
+
+    /// Returns the keys that decide whether what acts for this delegator in a workspace has ended.
+    fn reads(self, org: OrgId, workspace: WorkspaceId) -> impl Iterator<Item = Key> {
+        let dependency = self.dependency();
+        let ended = self.credential.map(|id| keys::ended_credential(org, id));
+        let dependency = dependency.map(|id| keys::credential_id(org, id));
+        [
+            keys::org(org),
+            keys::member(org, self.member),
+            keys::workspace_role(org, self.member, workspace),
+        ]
+        .into_iter()
+        .chain(ended)
+        .chain(dependency)
+    }
+}
+
+/// End or suspension of something that a credential created.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ending {
+    reason: EndedReason,
+    at: Option<Timestamp>,
+}
+
+impl Ending {
+    /// Suspension of something whose member lacks a permission.
+    pub(crate) const SUSPENSION: Self = Self {
+        reason: EndedReason::PermissionMissing,
+        at: None,
+    };
+
+    /// Returns the status of a resource that is in the given state unless it has ended.
+    pub(crate) fn status(ending: Option<Self>, otherwise: ResourceState) -> ResourceStatus {
+        let state = match ending {
+            None => otherwise,
+            Some(ending) if ending == Self::SUSPENSION => ResourceState::Suspended,
+            Some(_) => ResourceState::Ended,
+        };
+        ResourceStatus {
+            state,
+            ended_reason: ending.map(|ending| ending.reason),
+            ended_at: ending.and_then(|ending| ending.at),
+        }
+    }
+
+    /// Determines whether what acts for a delegator in a workspace has ended, or lacks the action
+    /// that it needs there.
+    async fn find(
+        transaction: &mut Transaction,
+        (org, workspace): (OrgId, WorkspaceId),
+        needed: Option<Action>,
+        delegator: Delegator,
+        now: Timestamp,
+    ) -> Result<Option<Self>, Error> {
+        let acting = Principal::acting_for(transaction, org, (delegator, None), now).await;
+        let principal = match acting {
+            Ok(principal) => principal,
+            Err(Error::Unauthenticated { .. }) => {
+                let ending = Self::explain(transaction, org, delegator, now).await?;
+                return Ok(Some(ending));
+            }
+            Err(error) => return Err(error),
+        };
+        let Some(action) = needed else {
+            // In a private workspace that does not exist for the member any more, it does nothing.
+            let is_shut_out = !principal.works_in(workspace);
+            return Ok(is_shut_out.then_some(Self::SUSPENSION));
+        };
+        let held = principal.actions_in(transaction, &[workspace]).await?[&workspace];
+        let place = Resource::Workspace {
+            id: workspace,
+            held,
+        };
+        let is_denied = principal.authorize(action, place).is_err();
+        Ok(is_denied.then_some(Self::SUSPENSION))
+    }
+
+    /// Returns the reason and the time of an end that has been found.
+    async fn explain(
+        transaction: &mut Transaction,
+        org: OrgId,
+        delegator: Delegator,
+        now: Timestamp,
+    ) -> Result<Self, Error> {
+        let member = keys::member(org, delegator.member);
+        if transaction.get::<Entry>(&member).await?.is_none() {
+            let removed = keys::former_member(org, delegator.member);
+            return Ok(Self {
+                reason: EndedReason::MemberRemoved,
+                at: transaction.get::<Timestamp>(&removed).await?,
+            });
+        }
+        let mut revoked_at = None;
+        if let Some(credential) = delegator.credential {
+            let ended = keys::ended_credential(org, credential);
+            let ended = transaction.get::<EndedCredential>(&ended).await?;
+            revoked_at = match ended {
+                Some(ended) if ended.is_with_created => {
+                    return Ok(Self {
+                        reason: EndedReason::EndedWithCredential,
+                        at: Some(ended.ended_at),
+                    });
+                }
+                Some(ended) => Some(ended.ended_at),
+                None => revocation_of(transaction, org, credential).await?,
+            };
+        }
+        let expired_at = delegator.bound_until.filter(|until| *until <= now);
+        let is_before = |at: &Timestamp| expired_at.is_none_or(|expired_at| *at < expired_at);
+        // Once both records are gone, as after a restore, the time is unknown.
+        Ok(match (revoked_at.filter(is_before), expired_at) {
+            (None, Some(expired_at)) => Self {
+                reason: EndedReason::CredentialExpired,
+                at: Some(expired_at),
+            },
+            (revoked_at, _) => Self {
+                reason: EndedReason::CredentialRevoked,
+                at: revoked_at,
+            },
+        })
+    }
+}
+
+/// Returns the time at which a credential was revoked, if it is still stored.
+async fn revocation_of(
+    transaction: &mut Transaction,
+    org: OrgId,
+    credential: CredentialId,
+) -> Result<Option<Timestamp>, Error> {
+    let id_key = keys::credential_id(org, credential);
+    let hash = transaction.get::<String>(&id_key).await?;
+    let place = hash.and_then(|hash| hash.parse().ok());
+    let Some(place) = place.map(keys::credential) else {
+        return Ok(None);
+    };
+    let record = transaction.get::<CredentialRecord>(&place).await?;
+    Ok(record.and_then(|record| record.revoked_at))
+}
+
+/// Returns the keys that decide whether what acts for some delegators in a workspace has ended.
+fn reads_of(
+    (org, workspace): (OrgId, WorkspaceId),
+    delegators: impl IntoIterator<Item = Delegator>,
+) -> Vec<Key> {
+    let reads = delegators.into_iter();
+    let reads = reads.flat_map(|delegator| delegator.reads(org, workspace));
+    let mut reads: Vec<Key> = reads.collect();
+    reads.sort_unstable();
+    reads.dedup();
+    reads
+}
+
+/// Ends of what acts for some delegators in a workspace, each determined once.
+#[derive(Debug, Default)]
+pub(crate) struct Endings(HashMap<Delegator, Option<Ending>>);
+
+impl Endings {
+    /// Determines the ends, also of what lacks the action that it needs.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub(crate) async fn read(
+        transaction: &mut Transaction,
+        place: (OrgId, WorkspaceId),
+        needed: Option<Action>,
+        mut delegators: Vec<Delegator>,
+        now: Timestamp,
+    ) -> Result<Self, Error> {
+        let mut seen = HashSet::new();
+        delegators.retain(|delegator| seen.insert(*delegator));
+        let reads = reads_of(place, delegators.iter().copied());
+        transaction.prefetch(reads, Vec::new()).await?;
+        let mut endings = Self::default();
+        for delegator in delegators {
+            let ending = Ending::find(transaction, place, needed, delegator, now).await?;
+            endings.0.insert(delegator, ending);
+        }
+        Ok(endings)
+    }
+
+    /// Returns the reads that decide whether what acts for a delegator in a workspace has ended.
+    pub(crate) fn prefetch(
+        place: (OrgId, WorkspaceId),
+        delegator: impl IntoIterator<Item = Delegator>,
+    ) -> Prefetch {
+        Prefetch::keys(reads_of(place, delegator))
+    }
+
+    /// Returns the reads that decide which of the records of a page have ended, if the first ones
+    /// were prefetched.
+    pub(crate) fn prefetch_page<T: DeserializeOwned>(
+        transaction: &Transaction,
+        place: (OrgId, WorkspaceId),
+        first: Option<RangeRead>,
+        delegator: impl Fn(&T) -> Delegator,
+    ) -> Prefetch {
+        let found = first.and_then(|read| transaction.prefetched().scan(&read));
+        let records = found.unwrap_or_default().iter();
+        let records = records.filter_map(|found| decode_value::<T>(found).ok());
+        Self::prefetch(place, records.map(|record| delegator(&record)))
+    }
+
+    /// Returns the end of what acts for one of the delegators, if it has ended.
+    pub(crate) fn of(&self, delegator: &Delegator) -> Option<Ending> {
+        self.0.get(delegator).copied().flatten()
+    }
+}
+
+impl Authorized<'_> {
+    /// Determines the ends of what acts for some delegators in a workspace, as [`Endings::read`]
+    /// does.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub(crate) async fn endings(
+        &mut self,
+        workspace: WorkspaceId,
+        needed: Option<Action>,
+        delegators: Vec<Delegator>,
+    ) -> Result<Endings, Error> {
+        let (place, now) = ((self.org(), workspace), self.now);
+        Endings::read(&mut self.transaction, place, needed, delegators, now).await
+    }
+
+    /// Determines the end of what acts for a delegator in a workspace.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub(crate) async fn ending(
+        &mut self,
+        workspace: WorkspaceId,
+        needed: Option<Action>,
+        delegator: Delegator,
+    ) -> Result<Option<Ending>, Error> {
+        let endings = self.endings(workspace, needed, vec![delegator]).await?;
+        Ok(endings.of(&delegator))
+    }
+}
+
+/// Returns the state of an endpoint that has not ended.
+pub(crate) fn endpoint_state(is_active: bool, is_confirmed: bool) -> ResourceState {
+    if !is_active {
+        ResourceState::Disabled
+    } else if is_confirmed {
+        ResourceState::Active
+    } else {
+        ResourceState::Unconfirmed
+    }
+}
+
+/// Facts about a created record, from which its status follows.
+struct Facts {
+    kind: CreatedKind,
+    /// Workspace of the record; a token has none.
+    workspace: Option<WorkspaceId>,
+    name: String,
+    delegator: Delegator,
+    /// Action without which it is suspended; `None` if the workspace only has to exist.
+    needed: Option<Action>,
+    /// State unless it has ended.
+    state: ResourceState,
+}
+
+impl Facts {
+    fn of_webhook(stored: SealedRecord<Webhook>) -> Self {
+        let webhook = stored.record;
+        Self {
+            kind: CreatedKind::Webhook,
+            workspace: Some(webhook.workspace_id),
+            name: webhook.url.as_str().to_owned(),
+            delegator: stored.delegator,
+            needed: Some(Action::WebhookManage),
+            state: endpoint_state(webhook.is_active, webhook.is_confirmed),
+        }
+    }
+
+    fn of_subscription(stored: SealedRecord<CitationSubscription>) -> Self {
+        let subscription = stored.record;
+        Self {
+            kind: CreatedKind::CitationSubscription,
+            workspace: Some(subscription.workspace_id),
+            name: subscription.webhook_url.as_str().to_owned(),
+            delegator: stored.delegator,
+            needed: Some(Action::CitationSubscriptionManage),
+            state: endpoint_state(stored.disabled.is_none(), subscription.is_confirmed),
+        }
+    }
+
+    fn of_inbound_webhook(stored: SealedRecord<InboundWebhook>) -> Self {
+        Self {
+            kind: CreatedKind::InboundWebhook,
+            workspace: Some(stored.record.workspace_id),
+            name: stored.record.name,
+            delegator: stored.delegator,
+            needed: Some(Action::MemoryCreate),
+            state: ResourceState::Active,
+        }
+    }
+
+    fn of_mcp_key(workspace: WorkspaceId, key: McpKey) -> Self {
+        Self {
+            kind: CreatedKind::McpKey,
+            workspace: Some(workspace),
+            delegator: key.delegator(),
+            name: key.name,
+            needed: None,
+            state: ResourceState::Active,
+        }
+    }
+
+    fn of_token(token: ApiToken) -> Self {
+        Self {
+            kind: CreatedKind::Token,
+            workspace: None,
+            delegator: token.delegator(),
+            name: token.name,
+            needed: None,
+            state: ResourceState::Active,
+        }
+    }
+
+    /// Reads the facts about a record; `None` if it is not stored any more.
+    async fn read(
+        transaction: &mut Transaction,
+        record: CreatedRecord,
+        key: &Key,
+        now: Timestamp,
+    ) -> Result<Option<Self>, Error> {
+        Ok(match record {
+            CreatedRecord::McpKey(workspace) => {
+                let found = transaction.get::<McpKey>(key).await?;
+                let valid = found.filter(|key| now < key.expires_at);
+                valid.map(|key| Self::of_mcp_key(workspace, key))
+            }
+            CreatedRecord::Token(_) => {
+                let found = transaction.get::<ApiToken>(key).await?;
+                let valid = found.filter(|token| now < token.expires_at);
+                valid.map(Self::of_token)
+            }
+            CreatedRecord::Webhook(_) => {
+                let found = transaction.get::<SealedRecord<Webhook>>(key).await?;
+                found.map(Self::of_webhook)
+            }
+            CreatedRecord::InboundWebhook(_) => {
+                let found = transaction.get::<SealedRecord<InboundWebhook>>(key).await?;
+                found.map(Self::of_inbound_webhook)
+            }
+            CreatedRecord::CitationSubscription(_) => {
+                let found = transaction.get::<SealedRecord<CitationSubscription>>(key);
+                found.await?.map(Self::of_subscription)
+            }
+        })
+    }
+}
+
+impl KnowledgeService {
+    /// Lists what a credential created or last took over, without authorising anybody.
+    ///
+    /// # Errors
+    /// [`Error::InvalidRequest`] for an invalid page; those of the store.
+    pub(in crate::service) async fn created_with(
+        &self,
+        org: OrgId,
+        credential: CredentialId,
+        page: &PageRequest,
+    ) -> Result<Page<CreatedResource>, Error> {
+        let now = self.env().now();
+        let show = |found: Arc<[KeyEntry]>| async move {
+            let mut reading = self.reading();
+            let mut shown = Vec::with_capacity(found.len());
+            for found in found.iter() {
+                let resource = created_resource(&mut reading, org, found, now).await?;
+                shown.push(PageRecord::visible(resource));
+            }
+            Ok(shown)
+        };
+        let range = keys::all_created_with(org, credential);
+        Listing::new("created_with", &credential, range, Direction::Forward)
+            .page_of(&mut self.reading(), page, show)
+            .await
+    }
+}
+
+/// Returns the resource of an entry of the index, if it is still stored.
+async fn created_resource(
+    transaction: &mut Transaction,
+    org: OrgId,
+    found: &KeyEntry,
+    now: Timestamp,
+) -> Result<Option<CreatedResource>, Error> {
+    let record: CreatedRecord = decode_value(found)?;
+    let Some(id) = keys::last_id(&found.key) else {
+        return Ok(None);
+    };
+    let key = record.key(org, id);
+    let Some(facts) = Facts::read(transaction, record, &key, now).await? else {
+        return Ok(None);
+    };
+    let nowhere = WorkspaceId(Uuid::nil());
+    let place = (org, facts.workspace.unwrap_or(nowhere));
+    let ending = Ending::find(transaction, place, facts.needed, facts.delegator, now).await?;
+    Ok(Some(CreatedResource {
+        kind: facts.kind,
+        id,
+        workspace_id: facts.workspace,
+        name: facts.name,
+        status: Ending::status(ending, facts.state),
+    }))
+}

@@ -1,0 +1,431 @@
+//! Tests of private workspaces: they exist for their people, and for nobody else.
+
+use knowledge_core::Error;
+use knowledge_core::access::{Action, ActionSet, BaseRole, RoleRef, TokenScope};
+use knowledge_core::limits::PRIVATE_WORKSPACES_MAX;
+use knowledge_core::model::{
+    AccessCheck, EventType, MemoryFilter, MemoryId, NewErasure, ResourceState, WorkspaceAccess,
+};
+use knowledge_core::service::{
+    AuditAction, AuditEntry, AuditFilter, Caller, MemberUpdate, NewWorkspace, PageRequest,
+    ResourceKind,
+};
+
+use crate::audit::entries;
+use crate::event_receivers::{reviewer, webhook};
+use crate::make::{
+    ADMIN, MEMBER, VIEWER, actions, audience, code, create_memory, custom, new_access, new_chat,
+    new_mcp_key, new_role, new_workspace, problem,
+};
+use crate::world::World;
+use knowledge_testing::requests::with;
+
+/// An organisation whose workspace `research` is private, with members of all kinds.
+struct Place {
+    world: World,
+    /// Approved memory for `workspace:research`, in that workspace.
+    memory: MemoryId,
+    /// Callers for whom the workspace does not exist.
+    outside: [Caller; 3],
+    /// Viewer of the organisation with the role `member` in the workspace.
+    insider: Caller,
+}
+
+async fn set(world: &World, access: WorkspaceAccess) {
+    world.set_access(&new_access(access)).await.unwrap();
+}
+
+impl Place {
+    async fn new() -> Self {
+        let world = World::new().await;
+        let memory = world.approved_memories(1).await[0];
+        let outside = [
+            world.caller(VIEWER).await,
+            world.caller(ADMIN).await,
+            world.caller_who_may(ActionSet::ALL).await,
+        ];
+        let insider = world.member(VIEWER).await;
+        let workspace = world.workspace.id;
+        let assigned = world.assign_in(insider, workspace, Some(MEMBER));
+        assigned.await.unwrap();
+        set(&world, WorkspaceAccess::Private).await;
+        let insider = world.trusted(insider);
+        Self {
+            world,
+            memory,
+            outside,
+            insider,
+        }
+    }
+
+    /// Returns the administrator for whom the workspace does not exist.
+    fn admin(&self) -> &Caller {
+        &self.outside[1]
+    }
+}
+
+/// Returns the slugs of the workspaces that a caller lists.
+async fn listed(world: &World, caller: &Caller) -> Vec<String> {
+    let page = PageRequest::default();
+    let found = world.by(caller).list_workspaces(&page).await.unwrap();
+    found.data.into_iter().map(|place| place.slug).collect()
+}
+
+async fn log(world: &World, caller: &Caller) -> Vec<AuditEntry> {
+    let page = PageRequest::builder().limit(200).build();
+    let found = world.by(caller);
+    let found = found.list_audit_log(&AuditFilter::default(), &page).await;
+    found.unwrap().data
+}
+
+#[tokio::test]
+async fn private_workspace_exists_for_its_people_only() {
+    let place = Place::new().await;
+    let (world, memory) = (&place.world, place.memory);
+    let recall = world.recall_of(&[memory]).await;
+    let chat = world.add_chat("Plans").await;
+    let page = PageRequest::default();
+    for caller in &place.outside {
+        let by = world.by(caller);
+        assert_eq!(listed(world, caller).await, [""; 0]);
+        for refused in [
+            code(by.get_workspace().await),
+            code(by.get_dashboard().await),
+            code(by.get_retention().await),
+            code(by.list_memories(&MemoryFilter::default(), &page).await),
+            code(by.create_memory(&create_memory("New", world.source)).await),
+            code(by.get_memory(memory).await),
+            code(by.delete_memory(memory).await),
+            code(by.list_recalls(&page).await),
+            code(by.get_recall(recall).await),
+            code(by.list_chats(&page).await),
+            code(by.get_chat(chat).await),
+            code(by.create_chat(&new_chat("Hi")).await),
+            code(by.list_connectors(&page).await),
+            code(by.list_mcp_keys(&page).await),
+            code(by.set_access(&new_access(WorkspaceAccess::Open)).await),
+        ] {
+            assert_eq!(refused, "not_found");
+        }
+        let check = AccessCheck::builder().memory_ids(vec![memory]).build();
+        let checked = by.check_access(&check).await.unwrap();
+        assert!(checked.results[0].labels.is_none(), "{checked:?}");
+        let changed = world.bulk(caller, &[memory], audience("org:acme")).await;
+        assert_eq!(changed.map_or(0, |changed| changed.summary.succeeded), 0);
+    }
+    for caller in [&place.insider, &world.owner] {
+        let by = world.by(caller);
+        assert_eq!(listed(world, caller).await, ["research"]);
+        assert_eq!(
+            by.get_workspace().await.unwrap().access,
+            WorkspaceAccess::Private
+        );
+        assert!(by.get_memory(memory).await.unwrap().value.content.is_some());
+        by.get_dashboard().await.unwrap();
+        by.get_recall(recall).await.unwrap();
+    }
+    set(world, WorkspaceAccess::Open).await;
+    for caller in &place.outside {
+        assert_eq!(listed(world, caller).await, ["research"]);
+        world.by(caller).get_memory(memory).await.unwrap();
+    }
+    world.assert_whole().await;
+}
+
+/// The people of a workspace are those that hold a role in it now.
+#[tokio::test]
+async fn role_in_a_private_workspace_opens_it_to_its_holder() {
+    let place = Place::new().await;
+    let world = &place.world;
+    let (member, workspace) = (world.member(VIEWER).await, world.workspace.id);
+    let caller = Caller::from(world.token(member, TokenScope::default()).await.secret);
+    for role in [Some(VIEWER), None, Some(ADMIN), None] {
+        world.assign_in(member, workspace, role).await.unwrap();
+        // The second call knows the login of the first.
+        for _ in 0..2 {
+            let found = world.by(&caller).get_memory(place.memory).await;
+            assert_eq!(found.is_ok(), role.is_some(), "{found:?}");
+        }
+    }
+    for access in [WorkspaceAccess::Open, WorkspaceAccess::Private] {
+        set(world, access).await;
+        for _ in 0..2 {
+            let found = world.by(&caller).get_memory(place.memory).await;
+            assert_eq!(found.is_ok(), access == WorkspaceAccess::Open);
+        }
+    }
+}
+
+#[tokio::test]
+async fn label_of_a_private_workspace_covers_its_people_everywhere() {
+    let place = Place::new().await;
+    let world = &place.world;
+    let sales = world.workspace("sales").await;
+    let memory = world.memories_in(sales, 1).await;
+    world.approve(&memory).await;
+    world
+        .change(&memory, audience("workspace:research"))
+        .await
+        .unwrap();
+    let [viewer, admin, _] = &place.outside;
+    assert_eq!(
+        code(world.by(viewer).get_memory(memory[0]).await),
+        "not_found"
+    );
+    // An administrator sees the labels of every memory, and the content of no such one.
+    let seen = world.by(admin).get_memory(memory[0]).await.unwrap().value;
+    assert_eq!((seen.summary.title, seen.content), (None, None));
+    for caller in [&place.insider, &world.owner] {
+        let seen = world.by(caller).get_memory(memory[0]).await.unwrap();
+        assert!(seen.value.content.is_some());
+    }
+    set(world, WorkspaceAccess::Open).await;
+    assert!(world.by(viewer).get_memory(memory[0]).await.is_ok());
+}
+
+#[tokio::test]
+async fn roles_in_a_private_workspace_are_hidden_with_it() {
+    let place = Place::new().await;
+    let (world, admin) = (&place.world, place.world.by(place.admin()));
+    let workspace = world.workspace.id;
+    let of_place = with(new_role("inner"), |new| new.workspace_id = Some(workspace));
+    let role = world.create_role(&of_place).await.unwrap().id;
+    let member = world.member(VIEWER).await;
+    let assigned = world.assign_in(member, workspace, Some(custom(role)));
+    assigned.await.unwrap();
+    let listed = admin.list_roles().await.unwrap();
+    assert!(listed.iter().all(|listed| listed.id != role));
+    assert_eq!(code(admin.get_role(role).await), "not_found");
+    let another = with(new_role("another"), |new| {
+        new.workspace_id = Some(workspace)
+    });
+    assert_eq!(
+        problem(admin.create_role(&another).await),
+        "workspace_id not_found"
+    );
+    assert_eq!(
+        admin
+            .get_member(member)
+            .await
+            .unwrap()
+            .value
+            .workspace_roles,
+        []
+    );
+    let seen = world.get_member(member).await.unwrap().value;
+    assert_eq!(seen.workspace_roles.len(), 1);
+    let ended = admin.end_workspace_role(member, workspace).await;
+    assert_eq!(code(ended), "not_found");
+    let inner = MemberUpdate::builder().role(custom(role)).build();
+    let changed = admin.update_member(member, &inner, None).await;
+    assert_eq!(problem(changed), "role not_found");
+    // What the member holds there decides nothing for those who do not know of it.
+    let all = world.role(BaseRole::Viewer, ActionSet::ALL, ActionSet::EMPTY);
+    let all = RoleRef::Custom(all.await.id);
+    world.assign_in(member, workspace, Some(all)).await.unwrap();
+    let viewer = BaseRole::Viewer.actions() | actions(&[Action::MemberManage]);
+    let manager = world.caller_who_may(viewer).await;
+    world.by(&manager).remove_member(member).await.unwrap();
+    world.maintain().await;
+    world.assert_whole().await;
+}
+
+#[tokio::test]
+async fn audit_log_omits_private_workspaces_for_others() {
+    let place = Place::new().await;
+    let (world, admin) = (&place.world, place.admin());
+    let workspace = world.workspace.id;
+    let hook = world.webhook(EventType::ChunkCreated).await;
+    world.rotate_webhook(hook.id).await.unwrap();
+    let insider = world.by(&place.insider);
+    insider.create_chat(&new_chat("Inside")).await.unwrap();
+    let member = world.member(VIEWER).await;
+    world
+        .assign_in(member, workspace, Some(VIEWER))
+        .await
+        .unwrap();
+    let all = entries(world).await;
+    let shown = log(world, admin).await;
+    let is_inside = |entry: &&AuditEntry| {
+        let text = serde_json::to_string(entry).unwrap();
+        text.contains(&workspace.to_string())
+            || entry.resource.kind == ResourceKind::Webhook
+            || entry.resource.kind == ResourceKind::Chat
+            || entry.resource.kind == ResourceKind::Memory
+    };
+    assert!(all.iter().filter(is_inside).count() > 5);
+    assert_eq!(shown.iter().find(is_inside), None);
+    assert_eq!(
+        shown.len(),
+        all.iter().filter(|entry| !is_inside(entry)).count()
+    );
+    for entry in all.iter().filter(is_inside) {
+        assert_eq!(
+            code(world.by(admin).get_audit_entry(entry.id).await),
+            "not_found"
+        );
+    }
+    set(world, WorkspaceAccess::Open).await;
+    assert_eq!(log(world, admin).await.len(), entries(world).await.len());
+}
+
+#[tokio::test]
+async fn closing_a_workspace_ends_the_deliveries_of_others() {
+    let world = World::new().await;
+    let outsider = reviewer(&world).await;
+    let endpoint = webhook(&world, &outsider, EventType::ChunkCreated).await;
+    let own = world.webhook(EventType::ChunkCreated).await.id;
+    world.memories(1).await;
+    world.fan_out().await;
+    assert_eq!(world.queued_events(endpoint).await.len(), 1);
+    set(&world, WorkspaceAccess::Private).await;
+    world.memories(1).await;
+    world.fan_out().await;
+    assert_eq!(world.queued_events(endpoint).await.len(), 1);
+    assert_eq!(world.queued_events(own).await.len(), 2);
+    // Closing is no change of a memory, so that nothing is published about it.
+    assert!(world.events_of(EventType::MemoryUpdated).await.is_empty());
+}
+
+#[tokio::test]
+async fn what_others_created_is_suspended_while_a_workspace_is_private() {
+    let world = World::new().await;
+    let admin = world.caller(ADMIN).await;
+    let new = new_mcp_key("org:acme");
+    let key = world.by(&admin).create_mcp_key(&new).await.unwrap();
+    for (access, state) in [
+        (WorkspaceAccess::Private, ResourceState::Suspended),
+        (WorkspaceAccess::Open, ResourceState::Active),
+    ] {
+        set(&world, access).await;
+        let found = world.get_mcp_key(key.summary.id).await.unwrap();
+        assert_eq!(found.state, state);
+        let shown = world.get_dashboard().await.unwrap().value;
+        assert_eq!(shown.mcp_keys, [found]);
+    }
+}
+
+#[tokio::test]
+async fn access_is_changed_by_its_people_with_permission() {
+    let world = World::new().await;
+    let workspace = world.workspace.id;
+    let (admin, private) = (
+        world.member(ADMIN).await,
+        new_access(WorkspaceAccess::Private),
+    );
+    let viewer = world.caller(VIEWER).await;
+    for (caller, access) in [
+        (&viewer, WorkspaceAccess::Private),
+        (&viewer, WorkspaceAccess::Open),
+        // It would no longer see the workspace.
+        (&world.trusted(admin), WorkspaceAccess::Private),
+    ] {
+        let changed = world.by(caller).set_access(&new_access(access)).await;
+        assert_eq!(code(changed), "forbidden");
+    }
+    world
+        .assign_in(admin, workspace, Some(ADMIN))
+        .await
+        .unwrap();
+    let admin = world.trusted(admin);
+    for _ in 0..2 {
+        let changed = world.by(&admin).set_access(&private).await.unwrap();
+        assert_eq!(changed.access, WorkspaceAccess::Private);
+    }
+    let changes = entries(&world).await;
+    let changes = changes.iter();
+    let changes = changes.filter(|entry| entry.action == AuditAction::WorkspaceUpdate);
+    let states: Vec<_> = changes.map(|entry| (&entry.before, &entry.after)).collect();
+    let [(Some(before), Some(after))] = states[..] else {
+        panic!("{states:?}");
+    };
+    assert_eq!(before["access"], "open");
+    assert_eq!(after["access"], "private");
+    world
+        .by(&admin)
+        .set_access(&new_access(WorkspaceAccess::Open))
+        .await
+        .unwrap();
+    assert!(world.by(&viewer).get_workspace().await.is_ok());
+    world.assert_whole().await;
+}
+
+#[tokio::test]
+async fn operator_creates_private_workspaces_up_to_a_limit() {
+    let world = World::new().await;
+    let (org, provisioning) = (world.org.id, world.service.provisioning());
+    let new = |number: usize| -> NewWorkspace {
+        with(new_workspace(&format!("place-{number}")), |new| {
+            new.access = WorkspaceAccess::Private;
+        })
+    };
+    let viewer = world.caller(VIEWER).await;
+    for number in 0..PRIVATE_WORKSPACES_MAX {
+        let made = provisioning
+            .create_workspace(org, &new(number))
+            .await
+            .unwrap();
+        assert_eq!(made.access, WorkspaceAccess::Private);
+    }
+    assert_eq!(listed(&world, &viewer).await, ["research"]);
+    let further = new(PRIVATE_WORKSPACES_MAX);
+    let further = provisioning.create_workspace(org, &further);
+    assert_eq!(problem(further.await), "access too_large");
+    let private = new_access(WorkspaceAccess::Private);
+    let workspace = world.workspace.id;
+    let further = provisioning.set_workspace_access(org, workspace, &private);
+    assert_eq!(problem(further.await), "access too_large");
+    // The removal of one makes room for another.
+    let first = provisioning
+        .workspace(org, "place-0")
+        .await
+        .unwrap()
+        .unwrap();
+    provisioning.delete_workspace(org, first.id).await.unwrap();
+    world.assert_whole().await;
+    world.maintain().await;
+    let further = provisioning.set_workspace_access(org, workspace, &private);
+    further.await.unwrap();
+    assert_eq!(listed(&world, &viewer).await, [""; 0]);
+    world.assert_whole().await;
+}
+
+/// An erasure by source or member reaches every workspace.
+#[tokio::test]
+async fn erasure_of_a_source_needs_every_private_workspace() {
+    let place = Place::new().await;
+    let world = &place.world;
+    let by_source = NewErasure::builder().source_id(world.source).build();
+    let erase = async |caller: &Caller| -> Result<(), Error> {
+        let key = world.name("key").parse().unwrap();
+        let erased = world.by(caller).create_erasure(&key, &by_source).await;
+        erased.map(|_| ())
+    };
+    assert_eq!(code(erase(place.admin()).await), "forbidden");
+    erase(&world.owner).await.unwrap();
+}
+
+/// Its roles and its entries of the audit log are hidden until nothing is left of it.
+#[tokio::test]
+async fn removed_private_workspace_stays_hidden_until_maintenance() {
+    let place = Place::new().await;
+    let (world, admin) = (&place.world, place.admin());
+    let workspace = world.workspace.id;
+    let inner = with(new_role("inner"), |new| new.workspace_id = Some(workspace));
+    let role = world.create_role(&inner).await.unwrap().id;
+    let provisioning = world.service.provisioning();
+    let removed = provisioning.delete_workspace(world.org.id, workspace);
+    removed.await.unwrap();
+    let is_removal = |entry: &AuditEntry| entry.action == AuditAction::WorkspaceDelete;
+    for caller in [admin, &place.insider] {
+        assert_eq!(code(world.by(caller).get_role(role).await), "not_found");
+        assert_eq!(listed(world, caller).await, [""; 0]);
+    }
+    assert!(!log(world, admin).await.iter().any(is_removal));
+    assert!(log(world, &world.owner).await.iter().any(is_removal));
+    world.assert_whole().await;
+    world.maintain().await;
+    assert_eq!(code(world.get_role(role).await), "not_found");
+    assert!(log(world, admin).await.iter().any(is_removal));
+    world.assert_whole().await;
+}

@@ -1,0 +1,44 @@
+//! Private workspaces, which do not exist for the principal.
+
+use super::world::World;
+use crate::requests::{
+    VIEWER, new_chat, new_memory, new_recall, new_role, new_workspace, review, with,
+};
+use knowledge_core::Error;
+use knowledge_core::access::RoleRef;
+use knowledge_core::model::{MemberId, ReviewStatus, WorkspaceAccess};
+use knowledge_core::service::{MemberAssignment, NewWorkspace};
+
+fn private(slug: &str) -> NewWorkspace {
+    with(new_workspace(slug), |new| {
+        new.access = WorkspaceAccess::Private;
+    })
+}
+
+impl World {
+    /// Adds an empty private workspace to both worlds, and one with contents to the second.
+    ///
+    /// Both have one, because an erasure of a source or a member is refused to those for whom one
+    /// does not exist: that there is any is an exception.
+    pub(super) async fn add_private(&self, member: MemberId) -> Result<(), Error> {
+        let seed = &self.seed;
+        seed.workspace(&private("vault")).await?;
+        if !self.is_second {
+            return Ok(());
+        }
+        let cellar = seed.workspace(&private("cellar")).await?.id;
+        let role = with(new_role("cellarer"), |new| new.workspace_id = Some(cellar));
+        let role = RoleRef::Custom(seed.role(&role).await?.id);
+        for (member, role) in [(self.nora, role), (member, VIEWER)] {
+            let held = MemberAssignment::Workspace(cellar, Some(role));
+            seed.assign(member, held).await?;
+        }
+        let new = [new_memory("Wine")];
+        let memories = seed.ingest(cellar, self.sources[0], &new).await?;
+        let approved = review(ReviewStatus::Approved);
+        seed.bulk_update("cellar", &memories, approved).await?;
+        seed.recall(cellar, &new_recall(&memories)).await?;
+        seed.chat(cellar, &new_chat("Wine")).await?;
+        Ok(())
+    }
+}
