@@ -5,7 +5,7 @@ use knowledge_core::access::{
     Action, ActionSet, BaseRole, CredentialKind, RoleRef, Secret, TokenScope,
 };
 use knowledge_core::internals::keys;
-use knowledge_core::model::{MemberId, MemberKind, WorkspaceId};
+use knowledge_core::model::{MemberId, MemberKind, ResourceState, WorkspaceAccess, WorkspaceId};
 use knowledge_core::service::{
     ApiToken, AuditAction, Caller, ClientInfo, IssuedApiToken, NewApiToken, NewTokenScope,
     PageRequest,
@@ -14,7 +14,8 @@ use knowledge_testing::requests::with;
 
 use crate::audit::entries;
 use crate::make::{
-    ADMIN, DAY, HOUR, MEMBER, OWNER, VIEWER, actions, code, custom, new_member, problem,
+    ADMIN, DAY, HOUR, MEMBER, OWNER, VIEWER, actions, code, custom, new_access, new_mcp_key,
+    new_member, problem,
 };
 use crate::world::World;
 
@@ -280,6 +281,46 @@ async fn ended_token_is_rejected_and_not_listed() {
     assert_eq!(list(&world, &by, member).await.unwrap(), []);
     let counter = keys::token_count(world.org.id, member);
     assert_eq!(world.counter(counter).await, 0);
+    world.assert_whole().await;
+}
+
+#[tokio::test]
+async fn ended_token_ends_what_it_created_on_request() {
+    let world = World::new().await;
+    let by = world.caller(ADMIN).await;
+    let member = member_of(&by);
+    for with_created in [false, true] {
+        let made = create(&world, &by, member).await.unwrap();
+        let token = Caller::from(secret(&made).clone());
+        let key = new_mcp_key("org:acme");
+        let key = world.by(&token).create_mcp_key(&key).await.unwrap();
+        let ended = world.by(&by);
+        let ended = ended.end_token(member, made.token.id, with_created);
+        ended.await.unwrap();
+        let found = world.get_mcp_key(key.summary.id).await.unwrap();
+        assert_eq!(found.state == ResourceState::Ended, with_created);
+    }
+    world.assert_whole().await;
+}
+
+/// Otherwise it would exist for whoever has the token.
+#[tokio::test]
+async fn token_does_not_open_a_private_workspace() {
+    let world = World::new().await;
+    let admin = world.caller(ADMIN).await;
+    let bot = account(&world, VIEWER, &[]).await;
+    let board = world.workspace("board").await;
+    let assigned = world.assign_in(bot, board, Some(VIEWER));
+    assigned.await.unwrap();
+    create(&world, &admin, bot).await.unwrap();
+    let private = new_access(WorkspaceAccess::Private);
+    world.within(board).set_access(&private).await.unwrap();
+    assert_eq!(code(create(&world, &admin, bot).await), "forbidden");
+    create(&world, &world.owner, bot).await.unwrap();
+    let scope = NewTokenScope::builder().workspaces(vec![board]).build();
+    let own = world.by(&admin);
+    let own = own.create_token(member_of(&admin), &scoped(scope)).await;
+    assert_eq!(problem(own), "narrowing.workspaces[0] not_found");
     world.assert_whole().await;
 }
 
