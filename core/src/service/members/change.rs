@@ -264,7 +264,6 @@ impl Members<'_> {
                 let mut op = caller.in_organization(Some(org_slug)).await?;
                 let now = op.now;
                 let (stored, roles) = read_member(&mut op.transaction, org, member).await?;
-                require_covered(&mut op, &stored, &roles).await?;
                 let invited = op.transaction.get::<Option<String>>(&mark).await?;
                 let earlier = invited.ok_or_else(|| {
                     Error::forbidden(
@@ -272,6 +271,7 @@ impl Members<'_> {
                          or token yet",
                     )
                 })?;
+                require_covered(&mut op, &stored, &roles).await?;
                 if let Some(key) = earlier.and_then(|hash| place(&hash))
                     && let Some(link) = op.transaction.get::<CredentialRecord>(&key).await?
                 {
