@@ -343,8 +343,9 @@ pub struct BulkResult {
     pub summary: BulkSummary,
     /// Item for each requested memory, in the order of the request.
     pub results: Vec<BulkItem>,
-    /// Audience label that the update sets, if it covers nobody now: no team, member or workspace
-    /// has the name. It is no error, because they may be added later.
+    /// Audience label that the update sets, if it covers nobody now: no team, no member and no
+    /// workspace that exists for the caller has the name. It is no error, because they may be added
+    /// later.
     #[serde(rename = "labels_without_members")]
     pub labels_without_members: Vec<AudienceLabel>,
     /// Effects of a dry run; `null` for an update that was made.
@@ -353,7 +354,8 @@ pub struct BulkResult {
 
 /// Effects that a bulk update would have.
 ///
-/// Members count with all that their roles and teams permit, also service accounts.
+/// Members count with all that their roles and teams permit, also service accounts. A private
+/// workspace that does not exist for the caller has no people here.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct BulkImpact {

@@ -50,8 +50,8 @@ impl MemoryLabels {
 
 /// Content of a memory.
 ///
-/// A missing source key, a time of change equal to that of creation, and a writer that is the member
-/// that added the memory are not stored.
+/// A missing source key, a time of change equal to that of creation, and a writer that is the
+/// member that added the memory are not stored.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(from = "StoredContent")]
 pub struct MemoryContent {

@@ -23,6 +23,7 @@ pub struct WorkspaceLabel {
     /// Number of memories of the workspace with the label; those that await review or were rejected
     /// count only for reviewers.
     pub memories: u64,
-    /// True if the label covers at least one member now.
+    /// True if the label covers at least one member now; a private workspace that does not exist
+    /// for the caller has none.
     pub has_members: bool,
 }

@@ -63,8 +63,8 @@ macro_rules! operations {
         /// At least one attribute has to be set. The status is `200` whenever the request was
         /// processed: a memory that cannot be changed does not fail the others, its item has an
         /// `error` instead of the `memory`. Within 24 hours the same `Idempotency-Key` with the
-        /// same body returns the stored result; with a different body it is rejected. With `dryRun`,
-        /// nothing changes, the response has the `impact`, and the key is not used up.
+        /// same body returns the stored result; with a different body it is rejected. With
+        /// `dryRun`, nothing changes, the response has the `impact`, and the key is not used up.
         BulkUpdateMemories: PATCH "/v1/memories/bulk", 200, [400, 409, 422],
             {
                 requires [

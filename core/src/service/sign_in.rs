@@ -305,7 +305,8 @@ impl Sessions<'_> {
     /// Lists the MCP keys, webhooks and subscriptions that a credential of the caller created or
     /// last took over.
     ///
-    /// What was created with the access token of a session counts as created with the session.
+    /// What was created with the access token of a session counts as created with the session. What
+    /// is in a private workspace that does not exist for the caller is left out.
     ///
     /// # Errors
     /// [`Error::InvalidRequest`] for an invalid page; [`Error::Unauthenticated`];
@@ -316,7 +317,7 @@ impl Sessions<'_> {
         id: CredentialId,
         page: &PageRequest,
     ) -> Result<Page<CreatedResource>, Error> {
-        let org = self
+        let caller = self
             .service
             .transact(|mut transaction| async move {
                 let found = self.service.signed_in(&mut transaction, session).await?;
@@ -324,10 +325,11 @@ impl Sessions<'_> {
                 self.service
                     .own_credential(&mut transaction, principal, id)
                     .await?;
-                Ok(transaction.done(found.principal.org_id()))
+                Ok(transaction.done(found.principal))
             })
             .await?;
-        self.service.created_with(org, id, page).await
+        let (org, hidden) = (caller.org_id(), &caller.closed);
+        self.service.created_with(org, id, hidden, page).await
     }
 
     /// Ends a token or a session of the caller, such as the one of a lost device.

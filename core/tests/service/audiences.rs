@@ -4,15 +4,15 @@
 use knowledge_core::access::{Action, TokenScope};
 use knowledge_core::internals::keys;
 use knowledge_core::model::{
-    BulkResult, BulkUpdate, MemberId, MemoryChange, MemoryId, ReviewStatus, SensitivityLabel,
-    WorkspaceLabels,
+    AudienceLabel, BulkResult, BulkUpdate, MemberId, MemoryChange, MemoryId, ReviewStatus,
+    SensitivityLabel, WorkspaceAccess, WorkspaceLabels,
 };
 use knowledge_core::service::{Caller, MemberUpdate};
 use knowledge_core::store::Key;
 
 use crate::make::{
-    ADMIN, DAY, MEMBER, VIEWER, actions, audience, code, new_member, new_memory, review,
-    sensitivity,
+    ADMIN, DAY, MEMBER, VIEWER, actions, audience, code, new_member, new_memory, new_workspace,
+    review, sensitivity,
 };
 use crate::world::World;
 use knowledge_testing::requests::with;
@@ -91,6 +91,32 @@ async fn dry_run_changes_nothing_and_returns_items() {
         assert_eq!((made.memory_id, made.ok), (dry.memory_id, dry.ok));
         assert_eq!((&made.memory, &made.error), (&dry.memory, &dry.error));
     }
+}
+
+#[tokio::test]
+async fn dry_run_tells_nothing_of_a_hidden_private_workspace() {
+    let world = World::new().await;
+    let ids = world.approved_memories(1).await;
+    let admin = world.caller(ADMIN).await;
+    let insider = world.member(VIEWER).await;
+    world.member(VIEWER).await;
+    let private = with(new_workspace("vault"), |new| {
+        new.access = WorkspaceAccess::Private;
+    });
+    let operator = world.service.provisioning();
+    let vault = operator.create_workspace(world.org.id, &private).await;
+    let assigned = world.assign_in(insider, vault.unwrap().id, Some(VIEWER));
+    assigned.await.unwrap();
+    // Owner and administrator see every label.
+    let by_owner = dry_run(&world, &world.owner, &ids, audience("workspace:vault")).await;
+    assert_eq!(impact(&by_owner), [1, 0, 1]);
+    assert!(by_owner.labels_without_members.is_empty());
+    let by_admin = dry_run(&world, &admin, &ids, audience("workspace:vault")).await;
+    let unknown = dry_run(&world, &admin, &ids, audience("workspace:nowhere")).await;
+    assert_eq!(impact(&by_admin), [1, 0, 2]);
+    assert_eq!(impact(&by_admin), impact(&unknown));
+    let label: AudienceLabel = "workspace:vault".parse().unwrap();
+    assert_eq!(by_admin.labels_without_members, [label]);
 }
 
 #[tokio::test]

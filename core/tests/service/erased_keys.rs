@@ -178,9 +178,9 @@ async fn memories_erased_by_name_or_with_their_member_stay_erased() {
         .iter()
         .filter_map(|memory| memory.id)
         .collect();
-    let second = [named("page/2")];
+    let batch = [named("page/2")];
     let of_member = world.by(&caller);
-    let of_member = of_member.ingest_memories(world.source, &second);
+    let of_member = of_member.ingest_memories(world.source, &batch);
     of_member.await.unwrap();
     for request in [
         NewErasure::builder().memory_ids(ids).build(),

@@ -1,22 +1,26 @@
 //! Tests of private workspaces: they exist for their people, and for nobody else.
 
+use std::collections::BTreeSet;
+
 use knowledge_core::Error;
 use knowledge_core::access::{Action, ActionSet, BaseRole, RoleRef, TokenScope};
 use knowledge_core::limits::PRIVATE_WORKSPACES_MAX;
 use knowledge_core::model::{
-    AccessCheck, EventType, MemoryFilter, MemoryId, NewErasure, ResourceState, WorkspaceAccess,
+    AccessCheck, AudienceLabel, BulkImpact, BulkUpdate, CitationFilter, CredentialId, EventType,
+    MemoryFilter, MemoryId, NewErasure, RecallId, ResourceState, WorkspaceAccess, WorkspaceId,
 };
 use knowledge_core::service::{
-    AuditAction, AuditEntry, AuditFilter, Caller, MemberUpdate, NewWorkspace, PageRequest,
-    ResourceKind,
+    ActivityDays, AuditAction, AuditEntry, AuditFilter, Caller, ClientInfo, MemberUpdate,
+    NewWorkspace, PageRequest, ResourceKind,
 };
 
 use crate::audit::entries;
 use crate::event_receivers::{reviewer, webhook};
 use crate::make::{
     ADMIN, MEMBER, VIEWER, actions, audience, code, create_memory, custom, new_access, new_chat,
-    new_mcp_key, new_role, new_workspace, problem,
+    new_mcp_key, new_recall, new_role, new_workspace, problem,
 };
+use crate::sign_in::{sign_in, token};
 use crate::world::World;
 use knowledge_testing::requests::with;
 
@@ -64,6 +68,45 @@ impl Place {
     }
 }
 
+fn citing(memory: MemoryId) -> CitationFilter {
+    CitationFilter::builder().memory_id(memory).build()
+}
+
+fn names(labels: &[AudienceLabel]) -> Vec<String> {
+    labels.iter().map(ToString::to_string).collect()
+}
+
+/// Returns whom a change of the audience of a memory would concern, as a caller is told.
+async fn impact(world: &World, caller: &Caller, memory: MemoryId, label: &str) -> BulkImpact {
+    let update = BulkUpdate::builder()
+        .memory_ids(vec![memory])
+        .change(audience(label))
+        .dry_run(true)
+        .build();
+    let key = "dry".parse().unwrap();
+    let result = world.by(caller).bulk_update_memories(&key, &update).await;
+    result.unwrap().impact.unwrap()
+}
+
+/// Returns the numbers of members that gain or lose sight.
+fn people(impact: &BulkImpact) -> [u32; 2] {
+    [impact.members_gaining, impact.members_losing]
+}
+
+/// Returns what a caller is told of a label in a workspace: its number of memories, and whether it
+/// covers somebody.
+async fn told(
+    world: &World,
+    caller: &Caller,
+    place: WorkspaceId,
+    label: &str,
+) -> Option<(u64, bool)> {
+    let labels = world.by(caller).within(place).list_labels().await.unwrap();
+    let mut labels = labels.data.into_iter();
+    let found = labels.find(|found| found.label.to_string() == label);
+    found.map(|found| (found.memories, found.has_members))
+}
+
 /// Returns the slugs of the workspaces that a caller lists.
 async fn listed(world: &World, caller: &Caller) -> Vec<String> {
     let page = PageRequest::default();
@@ -96,7 +139,10 @@ async fn private_workspace_exists_for_its_people_only() {
             code(by.create_memory(&create_memory("New", world.source)).await),
             code(by.get_memory(memory).await),
             code(by.delete_memory(memory).await),
-            code(by.list_recalls(&page).await),
+            code(by.list_labels().await),
+            code(by.get_activity(&ActivityDays::default()).await),
+            code(by.list_recalls(&CitationFilter::default(), &page).await),
+            code(by.list_recalls(&citing(memory), &page).await),
             code(by.get_recall(recall).await),
             code(by.list_chats(&page).await),
             code(by.get_chat(chat).await),
@@ -181,6 +227,105 @@ async fn label_of_a_private_workspace_covers_its_people_everywhere() {
     }
     set(world, WorkspaceAccess::Open).await;
     assert!(world.by(viewer).get_memory(memory[0]).await.is_ok());
+}
+
+/// Members count with the private workspaces that exist for them. Nothing is told of one that does
+/// not exist for the caller.
+#[tokio::test]
+async fn impact_counts_the_people_of_a_private_workspace() {
+    const LABEL: &str = "workspace:research";
+    let place = Place::new().await;
+    let world = &place.world;
+    let insider = world.member(ADMIN).await;
+    let assigned = world.assign_in(insider, world.workspace.id, Some(ADMIN));
+    assigned.await.unwrap();
+    let insider = world.trusted(insider);
+    let sales = world.workspace("sales").await;
+    let memory = world.memories_in(sales, 1).await[0];
+    world.approve(&[memory]).await;
+    // The owner, two insiders and three others read it.
+    for caller in [&world.owner, &insider] {
+        let counted = impact(world, caller, memory, LABEL).await;
+        assert_eq!(people(&counted), [0, 3]);
+        assert!(counted.labels_without_members.is_empty());
+        // What is in the private workspace is read by its people only.
+        let inside = impact(world, caller, place.memory, "team:nobody").await;
+        assert_eq!(people(&inside), [0, 3]);
+    }
+    for caller in &place.outside[1..] {
+        let counted = impact(world, caller, memory, LABEL).await;
+        assert_eq!(names(&counted.labels_without_members), [LABEL]);
+        let unknown = impact(world, caller, memory, "workspace:nowhere").await;
+        assert_eq!((people(&counted), people(&unknown)), ([0, 6], [0, 6]));
+    }
+    let named = async |caller: &Caller| {
+        let changed = world.bulk(caller, &[memory], audience(LABEL)).await;
+        names(&changed.unwrap().labels_without_members)
+    };
+    assert_eq!(named(place.admin()).await, [LABEL]);
+    assert_eq!(named(&insider).await, [""; 0]);
+    let opened = impact(world, &insider, memory, "org:acme").await;
+    assert_eq!(people(&opened), [3, 0]);
+    let opened = impact(world, place.admin(), memory, "org:acme").await;
+    assert_eq!(people(&opened), [6, 0]);
+    world.assert_whole().await;
+}
+
+#[tokio::test]
+async fn labels_of_an_open_workspace_tell_nothing_of_a_private_one() {
+    const LABEL: &str = "workspace:research";
+    let place = Place::new().await;
+    let world = &place.world;
+    let sales = world.workspace("sales").await;
+    let memories = world.memories_in(sales, 3).await;
+    world.approve(&memories).await;
+    let labelled = world.change(&memories[..2], audience(LABEL)).await;
+    assert!(labelled.unwrap().labels_without_members.is_empty());
+    let unknown = world.change(&memories[2..], audience("workspace:nowhere"));
+    unknown.await.unwrap();
+    for caller in &place.outside[1..] {
+        assert_eq!(told(world, caller, sales, LABEL).await, Some((2, false)));
+        let unknown = told(world, caller, sales, "workspace:nowhere").await;
+        assert_eq!(unknown, Some((1, false)));
+    }
+    assert_eq!(told(world, &place.outside[0], sales, LABEL).await, None);
+    for caller in [&place.insider, &world.owner] {
+        assert_eq!(told(world, caller, sales, LABEL).await, Some((2, true)));
+    }
+    set(world, WorkspaceAccess::Open).await;
+    for caller in &place.outside {
+        assert_eq!(told(world, caller, sales, LABEL).await, Some((2, true)));
+    }
+}
+
+#[tokio::test]
+async fn recalls_are_not_found_by_a_memory_for_others() {
+    let place = Place::new().await;
+    let world = &place.world;
+    world.recall_of(&[place.memory]).await;
+    let sales = world.workspace("sales").await;
+    let memories = world.memories_in(sales, 2).await;
+    world.approve(&memories).await;
+    let maker = &world.caller(MEMBER).await;
+    let new = new_recall(&memories);
+    let made = world.by(maker).within(sales).create_recall(&new).await;
+    let made = made.unwrap().id;
+    let labelled = world.change(&memories[1..], audience("workspace:research"));
+    labelled.await.unwrap();
+    let found = async |caller: &Caller, memory: MemoryId| {
+        let (calls, page) = (world.by(caller).within(sales), PageRequest::default());
+        let listed = calls.list_recalls(&citing(memory), &page).await.unwrap();
+        let recalls = listed.data.into_iter();
+        recalls.map(|recall| recall.id).collect::<Vec<RecallId>>()
+    };
+    for caller in &place.outside {
+        assert_eq!(found(caller, place.memory).await, []);
+    }
+    assert_eq!(found(maker, memories[0]).await, [made]);
+    assert_eq!(found(maker, memories[1]).await, []);
+    for caller in [&place.insider, &world.owner] {
+        assert_eq!(found(caller, memories[1]).await, [made]);
+    }
 }
 
 #[tokio::test]
@@ -303,6 +448,47 @@ async fn what_others_created_is_suspended_while_a_workspace_is_private() {
         let shown = world.get_dashboard().await.unwrap().value;
         assert_eq!(shown.mcp_keys, [found]);
     }
+}
+
+/// It is ended with the session, like everything else that the session created.
+#[tokio::test]
+async fn what_a_session_created_in_a_private_workspace_is_hidden_from_others() {
+    let world = World::new().await;
+    let admin = world.member(ADMIN).await;
+    let session = sign_in(&world, admin).await;
+    let access = token(&world, &session.secret).await;
+    let sales = world.workspace("sales").await;
+    let mut keys: Vec<CredentialId> = Vec::new();
+    for workspace in [world.workspace.id, sales] {
+        let calls = world.by(&access).within(workspace);
+        let made = calls.create_mcp_key(&new_mcp_key("org:acme")).await;
+        keys.push(made.unwrap().summary.id);
+    }
+    let (id, page) = (session.record.id, PageRequest::default());
+    let (sessions, operator) = (world.service.sessions(), world.service.provisioning());
+    let shown = async || {
+        let listed = sessions.created_with(&session.secret, id, &page).await;
+        let listed = listed.unwrap().data.into_iter();
+        listed.map(|made| made.id).collect::<BTreeSet<_>>()
+    };
+    assert_eq!(shown().await, BTreeSet::from([keys[0].0, keys[1].0]));
+    set(&world, WorkspaceAccess::Private).await;
+    assert_eq!(shown().await, BTreeSet::from([keys[1].0]));
+    let all = operator.list_created_with(world.org.id, id, &page).await;
+    let all = all.unwrap().data;
+    let state_of = |key: CredentialId| {
+        let found = all.iter().find(|made| made.id == key.0);
+        found.map(|made| made.status.state)
+    };
+    assert_eq!(state_of(keys[0]), Some(ResourceState::Suspended));
+    assert_eq!(state_of(keys[1]), Some(ResourceState::Active));
+    let client = ClientInfo::default();
+    let ended = sessions.end_own_credential(&session.secret, id, true, client);
+    ended.await.unwrap();
+    set(&world, WorkspaceAccess::Open).await;
+    let found = world.get_mcp_key(keys[0]).await.unwrap();
+    assert_eq!(found.state, ResourceState::Ended);
+    world.assert_whole().await;
 }
 
 #[tokio::test]

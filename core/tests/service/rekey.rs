@@ -17,8 +17,8 @@ use knowledge_testing::fixture;
 use crate::make::SEALING_KEY;
 use crate::world::World;
 
-/// Secrets of the complete store: two webhooks, a subscription, two inbound webhooks, and the key of
-/// the hashes of erased source keys.
+/// Secrets of the complete store: two webhooks, a subscription, two inbound webhooks, and the key
+/// of the hashes of erased source keys.
 const SECRETS: u64 = 6;
 
 fn key(byte: u8) -> SealingKey {

@@ -172,8 +172,8 @@ async fn limit_that_delays_a_ping_is_shown_with_its_end() {
     // Another endpoint with this URL shows the same, and so does a list.
     let third = world.create_webhook(&numbered).await.unwrap();
     assert_eq!(confirmation(&world, &third).await, pending(until, limit));
-    let listed = world.list_webhooks(&PageRequest::default()).await;
-    let listed = listed.unwrap().data;
+    let listed = world.list_webhooks(&PageRequest::default()).await.unwrap();
+    let listed = listed.data;
     let listed = listed.iter().filter(|listed| listed.id == third.id);
     let listed: Vec<_> = listed.map(|listed| listed.confirmation).collect();
     assert_eq!(listed, [pending(until, limit)]);

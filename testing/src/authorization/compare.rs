@@ -13,7 +13,8 @@ use http::Response;
 use knowledge_core::Error;
 use knowledge_core::access::Secret;
 use knowledge_core::model::{
-    AccessCheck, BulkItemErrorCode, BulkUpdate, MemoryChange, MemoryFilter, MemoryId, MemoryUpdate,
+    AccessCheck, AudienceScope, BulkItemErrorCode, BulkUpdate, MemoryChange, MemoryFilter,
+    MemoryId, MemoryUpdate,
 };
 use knowledge_core::service::{self, PageRequest};
 use serde_json::Value;
@@ -147,7 +148,8 @@ impl Site {
             .await
     }
 
-    /// Compares the counts of the labels that no other records of the site have.
+    /// Compares the counts of the labels that no other records of the site have, and whether labels
+    /// of workspaces cover anybody.
     async fn compare_labels(
         &self,
         access: &Access<'_>,
@@ -165,6 +167,13 @@ impl Site {
         };
         if !is_permitted {
             return Err(format!("the labels of {slug} are listed"));
+        }
+        for shown in &listed.data {
+            let (label, covers) = (&shown.label, shown.has_members);
+            let is_of_workspace = label.scope() == AudienceScope::Workspace;
+            if is_of_workspace && covers != access.knows(label.name()) {
+                return Err(format!("{label} in {slug}: has_members is {covers}"));
+            }
         }
         let reviews = access.actions_in(slug).contains("memory:review");
         for label in AUDIENCES {

@@ -82,13 +82,19 @@ impl Access<'_> {
         has_role || self.caller.role == "owner" || !self.directory.private.contains(workspace)
     }
 
-    /// Returns true if the credential works in a workspace of the organisation, which exists for the
-    /// caller.
+    /// Returns true if a workspace of the organisation exists for the caller, whatever its
+    /// credential is scoped to. Its label then covers somebody.
+    #[must_use]
+    pub fn knows(&self, workspace: &str) -> bool {
+        self.directory.workspaces.contains(workspace) && self.is_one_of_the_people(workspace)
+    }
+
+    /// Returns true if the credential works in a workspace of the organisation, which exists for
+    /// the caller.
     #[must_use]
     pub fn works_in(&self, workspace: &str) -> bool {
         let admitted = &self.caller.scope.workspaces;
-        self.directory.workspaces.contains(workspace)
-            && self.is_one_of_the_people(workspace)
+        self.knows(workspace)
             && admitted
                 .as_ref()
                 .is_none_or(|slugs| slugs.contains(workspace))

@@ -22,9 +22,9 @@ static ACTIONS: LazyLock<Names> = LazyLock::new(|| Reference::read().actions());
 /// Each line sets one property: `role NAME` or `role custom BASE`, of which `allow ACTION…`, `deny
 /// ACTION…` and `inactive` say more; `inside NAME` if it is held in the workspace `main` only,
 /// where it replaces this role; `redirected` if another role was deleted in its favour; the scope,
-/// `workspaces SLUG…`, `actions ACTION…` and `audience LABEL…`; `private SLUG…`, the workspaces that
-/// are private; and `random NUMBER`, on which the memories and the uses depend. Unknown lines and
-/// names are ignored.
+/// `workspaces SLUG…`, `actions ACTION…` and `audience LABEL…`; `private SLUG…`, the workspaces
+/// that are private; and `random NUMBER`, on which the memories and the uses depend. Unknown lines
+/// and names are ignored.
 ///
 /// # Panics
 /// If the service decides otherwise.

@@ -1,5 +1,6 @@
 //! Audience labels: those in use, those that cover somebody, and whom a change of labels concerns.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use super::{Org, Who};
@@ -15,6 +16,17 @@ fn label(scope: AudienceScope, name: &str) -> AudienceLabel {
 }
 
 impl Org {
+    /// Returns the organisation without the private workspaces that do not exist for a caller.
+    fn known_to(&self, who: &Who) -> Cow<'_, Self> {
+        let closed = self.closed_to(who);
+        if closed.is_empty() {
+            return Cow::Borrowed(self);
+        }
+        let mut known = self.clone();
+        known.workspaces.retain(|id, _| !closed.contains(id));
+        Cow::Owned(known)
+    }
+
     /// Returns true if no member is behind a label.
     fn covers_nobody(&self, label: &AudienceLabel) -> bool {
         let name = label.name();
@@ -29,25 +41,32 @@ impl Org {
         }
     }
 
-    /// Returns the label that a change sets, if it covers nobody.
-    pub(crate) fn labels_without_members(&self, change: &MemoryChange) -> Vec<AudienceLabel> {
+    /// Returns the label that a change of a caller sets, if it covers nobody.
+    pub(crate) fn labels_without_members(
+        &self,
+        who: &Who,
+        change: &MemoryChange,
+    ) -> Vec<AudienceLabel> {
+        let known = self.known_to(who);
         let set = change.audience_tag.iter();
-        set.filter(|label| self.covers_nobody(label))
+        set.filter(|label| known.covers_nobody(label))
             .cloned()
             .collect()
     }
 
-    /// Returns whom these changes of labels would concern.
+    /// Returns whom these changes of labels by a caller would concern.
     pub(crate) fn impact(
         &self,
+        by: &Who,
         change: &MemoryChange,
         changed: &[(MemoryId, MemoryLabels, MemoryLabels)],
     ) -> BulkImpact {
         let mut impact = BulkImpact {
             would_change: changed.len() as u32,
-            labels_without_members: self.labels_without_members(change),
+            labels_without_members: self.labels_without_members(by, change),
             ..BulkImpact::default()
         };
+        let known = self.known_to(by);
         for member in self.members.keys() {
             let who = Who {
                 org: self.id,
@@ -57,7 +76,7 @@ impl Org {
                 webhook: None,
                 request_id: None,
             };
-            let rules = self.rules(&who);
+            let rules = known.rules(&who);
             let reads = |id: MemoryId, labels: &MemoryLabels| {
                 rules.sight(id, labels) == Verdict::Everything
             };
@@ -110,10 +129,11 @@ impl Org {
                 count(&label(AudienceScope::Team, team), 0);
             }
         }
+        let known = self.known_to(who);
         let listed = counts
             .into_values()
             .map(|(label, memories)| WorkspaceLabel {
-                has_members: !self.covers_nobody(&label),
+                has_members: !known.covers_nobody(&label),
                 label,
                 memories,
             });

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::choices::Choices;
 use super::hidden::{AUDIENCES, KEYS, REVIEWS, SENSITIVITIES, TEXTS};
+use super::private::CELLAR_LABEL;
 use super::world::{ACME, World};
 use crate::call::{ApiCall, IDEMPOTENCY_KEY};
 use knowledge_core::Error;
@@ -36,6 +37,12 @@ const LIMITS: [u8; 3] = [1, 2, 5];
 /// Event types of the webhooks that the principal registers.
 const EVENTS: [&str; 3] = ["chunk.created", "chunk.deleted", "memory.updated"];
 const URL: &str = "https://example.com/hook";
+
+/// Chooses an audience label, also one of a private workspace that the second world alone has.
+fn audience(choices: &mut Choices<'_>) -> &'static str {
+    let chosen = choices.below(AUDIENCES.len() + 1);
+    AUDIENCES.get(chosen).copied().unwrap_or(CELLAR_LABEL)
+}
 
 impl World {
     /// Chooses a call; `None` if there is none of the operation.
@@ -193,7 +200,7 @@ impl World {
                 3 => call.add_query("sourceId", &self.id(choices, "sources")),
                 0 => call.add_query("reviewStatus", &REVIEWS[choices.below(3)]),
                 1 => call.add_query("sensitivityLabel", &SENSITIVITIES[choices.below(4)]),
-                _ => call.add_query("audienceTag", &AUDIENCES[choices.below(8)]),
+                _ => call.add_query("audienceTag", &audience(choices)),
             }
         }
         if let Some(cursor) = self.cursors.get(&call.path).filter(|_| choices.once_in(2)) {
@@ -205,7 +212,7 @@ impl World {
     fn new_labels(&self, choices: &mut Choices<'_>) -> Value {
         let mut fields = json!({});
         if choices.once_in(2) {
-            fields["audienceTag"] = json!(AUDIENCES[choices.below(8)]);
+            fields["audienceTag"] = json!(audience(choices));
         }
         if choices.once_in(3) {
             fields["sensitivityLabel"] = json!(SENSITIVITIES[choices.below(4)]);
@@ -327,7 +334,7 @@ impl World {
             Operation::UpdateConnector => json!({ "account_label": name }),
             Operation::ReportSync => json!({ "outcome": "success" }),
             Operation::CreateMcpKey => json!({
-                "name": name, "client": "cursor", "audience": [AUDIENCES[choices.below(8)]],
+                "name": name, "client": "cursor", "audience": [audience(choices)],
             }),
             Operation::CreateChat => json!({ "title": name }),
             Operation::PostChatMessage => json!({ "content": name }),

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::choices::Choices;
 use super::kinds::{PAT, WORKSPACES};
+use super::private::CELLAR_LABEL;
 use super::world::{Known, World};
 use crate::authorization::{Labels, Use, Verdict};
 use crate::requests::{new_chat, new_memory, new_recall, with};
@@ -126,9 +127,10 @@ impl World {
 
     async fn relabel(&self, memory: MemoryId, labels: &Labels) -> Result<(), Error> {
         let stored = self.labels(memory).await?;
-        let covers_owner = |stored: &Labels| {
-            stored.audience == "user:olga"
-                || !stored.audience.starts_with("team:") && !stored.audience.starts_with("user:")
+        let covers_owner = |stored: &Labels| match stored.audience.as_str() {
+            "user:olga" => true,
+            CELLAR_LABEL => false,
+            other => !other.starts_with("team:") && !other.starts_with("user:"),
         };
         if labels.review != "pending" && stored.is_some_and(|stored| !covers_owner(&stored)) {
             // Only its audience reviews a memory, so the owner becomes that first. It hides what

@@ -458,12 +458,15 @@ impl Facts {
 impl KnowledgeService {
     /// Lists what a credential created or last took over, without authorising anybody.
     ///
+    /// What is in the workspaces `hidden` is left out.
+    ///
     /// # Errors
     /// [`Error::InvalidRequest`] for an invalid page; those of the store.
     pub(in crate::service) async fn created_with(
         &self,
         org: OrgId,
         credential: CredentialId,
+        hidden: &[WorkspaceId],
         page: &PageRequest,
     ) -> Result<Page<CreatedResource>, Error> {
         let now = self.env().now();
@@ -472,13 +475,17 @@ impl KnowledgeService {
             let mut shown = Vec::with_capacity(found.len());
             for found in found.iter() {
                 let resource = created_resource(&mut reading, org, found, now).await?;
-                shown.push(PageRecord::visible(resource));
+                let is_known = |resource: &CreatedResource| {
+                    let mut place = resource.workspace_id.iter();
+                    place.all(|place| !hidden.contains(place))
+                };
+                shown.push(PageRecord::visible(resource.filter(is_known)));
             }
             Ok(shown)
         };
         let range = keys::all_created_with(org, credential);
         Listing::new("created_with", &credential, range, Direction::Forward)
-            .page_of(&mut self.reading(), page, show)
+            .page_of(&mut self.reading(), page, self.env(), show)
             .await
     }
 }

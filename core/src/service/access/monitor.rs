@@ -72,6 +72,8 @@ pub(crate) struct Monitor {
     caller: Principal,
     /// Actions of the caller in the workspaces of the memories; none outside its scope.
     held: Vec<(WorkspaceId, ActionSet)>,
+    /// Private workspaces that do not exist for the caller.
+    hidden: Vec<WorkspaceId>,
     /// Workspaces that the audience labels of the memories name, in the order of their slugs.
     named: Vec<(String, WorkspaceId)>,
     /// Origins of the memories, of those for which they matter.
@@ -169,6 +171,7 @@ impl Monitor {
         let mut monitor = Self {
             caller: caller.clone(),
             held,
+            hidden: caller.closed.clone(),
             named,
             origins: BTreeMap::new(),
         };
@@ -198,8 +201,8 @@ impl Monitor {
 
     /// Finds who wrote these memories, of those that the caller may review.
     ///
-    /// If it is `checked`, the commit checks that nobody has changed the text meanwhile: the decision
-    /// is about the text that was there.
+    /// If it is `checked`, the commit checks that nobody has changed the text meanwhile: the
+    /// decision is about the text that was there.
     ///
     /// # Errors
     /// Those of the store.
@@ -329,12 +332,30 @@ impl Monitor {
         self.caller.org_id()
     }
 
+    /// Returns the private workspaces that the audience labels of the memories name.
+    pub(crate) fn private_named(&self) -> impl Iterator<Item = WorkspaceId> {
+        let named = self.named.iter().map(|(_, workspace)| *workspace);
+        named.filter(|workspace| self.caller.org.private.contains(workspace))
+    }
+
     /// Lets another member of the organisation take the place of the caller, with an unrestricted
     /// credential and these actions in the workspaces of the memories.
     ///
-    /// Origins stay: those that no longer matter decide nothing.
-    pub(crate) fn stand_in(&mut self, member: Member, held: Vec<(WorkspaceId, ActionSet)>) {
+    /// It holds no role in the workspaces `without_role`: the private ones do not exist for it,
+    /// unless it is an owner, nor do those that do not exist for the caller. Origins stay: those
+    /// that no longer matter decide nothing.
+    pub(crate) fn stand_in(
+        &mut self,
+        member: Member,
+        held: Vec<(WorkspaceId, ActionSet)>,
+        without_role: Vec<WorkspaceId>,
+    ) {
         self.caller.member = member;
+        let is_owner = self.caller.is_owner();
+        let private = &self.caller.org.private;
+        let closed = without_role.into_iter();
+        let closed = closed.filter(|place| !is_owner && private.contains(place));
+        self.caller.closed = self.hidden.iter().copied().chain(closed).collect();
         self.caller.credential = None;
         self.caller.scope = TokenScope::default();
         self.held = held;

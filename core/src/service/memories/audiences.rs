@@ -31,7 +31,7 @@ pub(crate) fn people_read(org: OrgId, label: &AudienceLabel) -> Option<Key> {
 }
 
 /// Returns those of these labels that cover nobody: they name another organisation, a workspace
-/// that does not exist, a team without members, or a handle that no member has.
+/// that does not exist for the caller, a team without members, or a handle that no member has.
 ///
 /// The commit checks what was read.
 ///
@@ -60,7 +60,7 @@ pub(crate) async fn without_members(
                 AudienceScope::Org => true,
                 AudienceScope::Workspace => {
                     let workspace = decode::<WorkspaceId>(key, entry)?.value;
-                    !caller.org.removing.contains(&workspace)
+                    caller.knows(workspace) && !caller.org.removing.contains(&workspace)
                 }
                 AudienceScope::Team => decode::<i64>(key, entry)?.value > 0,
                 AudienceScope::User => {
@@ -99,6 +99,7 @@ pub(crate) struct LabelChange {
 struct Preview {
     monitor: Monitor,
     changes: Vec<LabelChange>,
+    /// Workspaces of the memories, and the private ones that their labels name.
     workspaces: Vec<WorkspaceId>,
     /// Actions of the roles that were read.
     actions: HashMap<RoleRef, ActionSet>,
@@ -107,7 +108,7 @@ struct Preview {
 /// Returns whom these changes would concern, of all members of the organisation.
 ///
 /// It reads all members. A member counts with all that it may do now, not as one of its credentials
-/// restricts it.
+/// restricts it. A private workspace that does not exist for the caller has no people here.
 ///
 /// # Errors
 /// Those of the store; [`Error::Conflict`] for a role that is being deleted.
@@ -154,10 +155,8 @@ impl Preview {
         monitor
             .find_authors(&mut op.transaction, &before, false)
             .await?;
-        let workspaces: BTreeSet<WorkspaceId> = changes
-            .iter()
-            .map(|change| change.before.workspace_id)
-            .collect();
+        let places = changes.iter().map(|change| change.before.workspace_id);
+        let workspaces: BTreeSet<WorkspaceId> = places.chain(monitor.private_named()).collect();
         let mut known: HashSet<(MemoryLabels, Option<MemberId>)> = HashSet::new();
         let mut distinct: Vec<LabelChange> = Vec::new();
         for change in changes {
@@ -190,12 +189,15 @@ impl Preview {
         let own = found.chunks(self.workspaces.len());
         for (member, own) in members.into_iter().zip(own) {
             let mut held = Vec::with_capacity(own.len());
+            let places = self.workspaces.iter().zip(own);
+            let without_role = places.filter(|(_, role)| role.is_none());
+            let without_role = without_role.map(|(workspace, _)| *workspace).collect();
             for (index, role) in own.iter().enumerate() {
                 let role = role.unwrap_or(member.role);
                 let actions = self.actions_of(transaction, org, role).await?;
                 held.push((self.workspaces[index], actions));
             }
-            self.monitor.stand_in(member, held);
+            self.monitor.stand_in(member, held, without_role);
             let reads = |id: MemoryId, labels: &MemoryLabels| {
                 self.monitor.visibility(id, labels) == Some(Visibility::Everything)
             };

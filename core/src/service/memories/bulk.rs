@@ -358,8 +358,8 @@ impl Decisions<'_> {
     }
 }
 
-/// Effects of the changes: by workspace, the counts and the events; and the labels before and after,
-/// with the number of successive memories that share them.
+/// Effects of the changes: by workspace, the counts and the events; and the labels before and
+/// after, with the number of successive memories that share them.
 #[derive(Default)]
 struct Effects {
     workspaces: BTreeMap<WorkspaceId, (Changes, Vec<MemoryId>)>,

@@ -196,7 +196,7 @@ impl Provisioning<'_> {
         id: CredentialId,
         page: &PageRequest,
     ) -> Result<Page<CreatedResource>, Error> {
-        self.service.created_with(org, id, page).await
+        self.service.created_with(org, id, &[], page).await
     }
 
     /// Returns true if everything that a credential created was ended with it.

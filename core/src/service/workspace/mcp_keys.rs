@@ -42,9 +42,9 @@ impl McpKeys<'_> {
     /// idempotency key does not.
     ///
     /// The key belongs to the member: no end of the credential of the caller ends it, unless that
-    /// is scoped or [ended with what it created](crate::service::Provisioning::revoke_with_created).
-    /// Created with a scoped token, it has the scope of the token, expires no later, and ends with
-    /// it.
+    /// is scoped or [ended with what it
+    /// created](crate::service::Provisioning::revoke_with_created). Created with a scoped token, it
+    /// has the scope of the token, expires no later, and ends with it.
     ///
     /// # Errors
     /// Those of [`Operation::CreateMcpKey`]; [`Error::InvalidRequest`] for a workspace that has the

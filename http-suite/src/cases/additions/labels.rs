@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Answer, Show, bulk, bulk_with_key, dashboard, get, new_key, own_org};
+use crate::support::{Answer, Show, bulk, bulk_with_key, dashboard, get, new_key, own_org, put};
 
 suite![
     dry_run_returns_items_and_impact_and_changes_nothing,
@@ -12,6 +12,7 @@ suite![
     bulk_update_names_label_without_members,
     labels_are_listed_with_counts_and_members,
     labels_of_hidden_memories_are_not_listed,
+    labels_tell_nothing_of_a_hidden_workspace,
 ];
 
 /// Returns the labels of a workspace that the bearer of a token sees, by their texts.
@@ -211,4 +212,35 @@ async fn labels_of_hidden_memories_are_not_listed() {
     let away = get(format!("/v1/workspaces/{here}/labels"));
     let away = away.bearer(&org.tokens.side_only).await;
     assert_eq!(away.status, 404);
+}
+
+async fn labels_tell_nothing_of_a_hidden_workspace() {
+    let org = own_org();
+    let (owner, admin) = (&org.members.owner.token, &org.members.admin.token);
+    let closed = put(format!("/v1/workspaces/{}/access", org.empty.id));
+    let closed = closed.bearer(owner).json(&json!({ "access": "private" }));
+    assert_eq!(closed.await.status, 200);
+    let (here, hidden) = (
+        org.main.id.to_string(),
+        format!("workspace:{}", org.empty.slug),
+    );
+    let body = |label: &str, dry_run: bool| {
+        json!({
+            "memoryIds": [org.main.memories.internal[60]],
+            "audienceTag": label, "dryRun": dry_run,
+        })
+    };
+    let unknown = impact(&bulk(admin, &body("workspace:nowhere", true)).await);
+    let told = impact(&bulk(admin, &body(&hidden, true)).await);
+    assert_eq!(told["members_losing"], unknown["members_losing"]);
+    assert_eq!(told["labels_without_members"], json!([hidden]));
+    let known = impact(&bulk(owner, &body(&hidden, true)).await);
+    assert!(known["members_losing"].as_u64() < told["members_losing"].as_u64());
+    let made = bulk(owner, &body(&hidden, false)).await.json();
+    assert_eq!(made["labels_without_members"], json!([]));
+    for (token, covers) in [(owner, true), (admin, false)] {
+        let listed = labels(token, &here).await;
+        let shown = json!({ "label": hidden, "memories": 1, "has_members": covers });
+        assert_eq!(label(&listed, &hidden), Some(&shown));
+    }
 }

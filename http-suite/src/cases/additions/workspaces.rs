@@ -52,61 +52,6 @@ async fn workspaces_in_scope_of_credential_are_listed() {
     ");
 }
 
-async fn activity_counts_by_day() {
-    let org = own_org();
-    let (admin, viewer) = (&org.members.admin.token, &org.members.viewer.token);
-    let workspace = format!("/v1/workspaces/{}", org.empty.id);
-    let activity = async |query: &str| {
-        get(format!("{workspace}/activity{query}"))
-            .bearer(viewer)
-            .await
-    };
-    let new = json!({ "sourceId": org.sources[0], "title": "On call", "content": "Ask Ada." });
-    let made = post(format!("{workspace}/memories"))
-        .bearer(admin)
-        .json(&new)
-        .await;
-    let memory = format!("/v1/memories/{}", made.json()["id"].as_str().unwrap());
-    for change in [
-        json!({ "reviewStatus": "approved", "sensitivityLabel": "public" }),
-        json!({ "content": "Ask Grace." }),
-    ] {
-        assert_eq!(patch(&memory).bearer(admin).json(&change).await.status, 200);
-    }
-    assert_eq!(delete(&memory).bearer(admin).await.status, 204);
-    let read = activity("?days=2").await;
-    assert_eq!(read.status, 200, "{read:?}");
-    let days = read.json()["days"].as_array().unwrap().clone();
-    assert_eq!(days.len(), 2);
-    for day in &days {
-        let begins_at = day["begins_at"].as_str().unwrap();
-        assert!(begins_at.ends_with("T00:00:00.000Z"), "{begins_at}");
-    }
-    // A run around midnight sees both days.
-    let sum = |field: &str| -> i64 { days.iter().filter_map(|day| day[field].as_i64()).sum() };
-    let counts = [
-        "added",
-        "reviewed",
-        "relabelled",
-        "edited",
-        "deleted",
-        "backlog_change",
-    ];
-    assert_eq!(counts.map(sum), [1, 1, 1, 1, 1, 0]);
-    assert_eq!(
-        activity("").await.json()["days"].as_array().unwrap().len(),
-        28
-    );
-    insta::assert_snapshot!(problems(&activity("?days=0&from=1").await), @"
-    invalid_value: days must be a number from 1 to 400
-    unknown_field: from is unknown; known parameters: days
-    ");
-    let unknown = get(format!("/v1/workspaces/{}/activity", Uuid::nil()))
-        .bearer(viewer)
-        .await;
-    insta::assert_snapshot!(error(&unknown), @r#"404 not_found: there is no such workspace {"kind":"workspace"}"#);
-}
-
 async fn private_workspace_exists_for_its_people_only() {
     let org = own_org();
     let path = format!("/v1/workspaces/{}", org.main.id);
@@ -176,6 +121,61 @@ async fn access_is_changed_by_one_of_the_people() {
     let by_admin = set(&org.members.admin.token, "open").await;
     insta::assert_snapshot!(error(&by_admin), @r#"404 not_found: there is no such workspace {"kind":"workspace"}"#);
     assert_eq!(set(owner, "open").await.status, 200);
+}
+
+async fn activity_counts_by_day() {
+    let org = own_org();
+    let (admin, viewer) = (&org.members.admin.token, &org.members.viewer.token);
+    let workspace = format!("/v1/workspaces/{}", org.empty.id);
+    let activity = async |query: &str| {
+        get(format!("{workspace}/activity{query}"))
+            .bearer(viewer)
+            .await
+    };
+    let new = json!({ "sourceId": org.sources[0], "title": "On call", "content": "Ask Ada." });
+    let made = post(format!("{workspace}/memories"))
+        .bearer(admin)
+        .json(&new)
+        .await;
+    let memory = format!("/v1/memories/{}", made.json()["id"].as_str().unwrap());
+    for change in [
+        json!({ "reviewStatus": "approved", "sensitivityLabel": "public" }),
+        json!({ "content": "Ask Grace." }),
+    ] {
+        assert_eq!(patch(&memory).bearer(admin).json(&change).await.status, 200);
+    }
+    assert_eq!(delete(&memory).bearer(admin).await.status, 204);
+    let read = activity("?days=2").await;
+    assert_eq!(read.status, 200, "{read:?}");
+    let days = read.json()["days"].as_array().unwrap().clone();
+    assert_eq!(days.len(), 2);
+    for day in &days {
+        let begins_at = day["begins_at"].as_str().unwrap();
+        assert!(begins_at.ends_with("T00:00:00.000Z"), "{begins_at}");
+    }
+    // A run around midnight sees both days.
+    let sum = |field: &str| -> i64 { days.iter().filter_map(|day| day[field].as_i64()).sum() };
+    let counts = [
+        "added",
+        "reviewed",
+        "relabelled",
+        "edited",
+        "deleted",
+        "backlog_change",
+    ];
+    assert_eq!(counts.map(sum), [1, 1, 1, 1, 1, 0]);
+    assert_eq!(
+        activity("").await.json()["days"].as_array().unwrap().len(),
+        28
+    );
+    insta::assert_snapshot!(problems(&activity("?days=0&from=1").await), @"
+    invalid_value: days must be a number from 1 to 400
+    unknown_field: from is unknown; known parameters: days
+    ");
+    let unknown = get(format!("/v1/workspaces/{}/activity", Uuid::nil()))
+        .bearer(viewer)
+        .await;
+    insta::assert_snapshot!(error(&unknown), @r#"404 not_found: there is no such workspace {"kind":"workspace"}"#);
 }
 
 async fn retention_is_set_and_read() {

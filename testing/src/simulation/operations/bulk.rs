@@ -312,8 +312,8 @@ impl BulkUpdateMemories {
             replayed: false,
             summary: summary(&results),
             results,
-            labels_without_members: org.labels_without_members(change),
-            impact: Some(org.impact(change, &changed)),
+            labels_without_members: org.labels_without_members(who, change),
+            impact: Some(org.impact(who, change, &changed)),
         }
     }
 
@@ -323,7 +323,7 @@ impl BulkUpdateMemories {
         let first = model.made(learned("/results/0/auditLogId"));
         let change = &self.request.change;
         let org = model.org_mut(who.org);
-        let labels_without_members = org.labels_without_members(change);
+        let labels_without_members = org.labels_without_members(who, change);
         let (mut results, mut audit) = (Vec::new(), Vec::new());
         let mut changed: BTreeMap<WorkspaceId, LabelChanges> = BTreeMap::new();
         for (index, id) in self.request.memory_ids.iter().enumerate() {

@@ -31,18 +31,18 @@ requests! {
     GetSource by sources.get { source: SourceId }
 }
 
-/// Numbers of days, a few of them out of range.
-fn days() -> impl Strategy<Value = ActivityDays> {
-    let days = prop_oneof![8 => 1_u64..9, 1 => Just(0), 1 => Just(401)];
-    weighted(0.8, days).prop_map(|days| ActivityDays::builder().maybe_days(days).build())
-}
-
 fn access() -> impl Strategy<Value = NewWorkspaceAccess> {
     let access = prop_oneof![
         2 => Just(WorkspaceAccess::Open),
         1 => Just(WorkspaceAccess::Private),
     ];
     access.prop_map(new_access)
+}
+
+/// Numbers of days, a few of them out of range.
+fn days() -> impl Strategy<Value = ActivityDays> {
+    let days = prop_oneof![8 => 1_u64..9, 1 => Just(0), 1 => Just(401)];
+    weighted(0.8, days).prop_map(|days| ActivityDays::builder().maybe_days(days).build())
 }
 
 pub(super) fn strategies() -> Vec<Weighted> {

@@ -26,8 +26,8 @@ const OVERDUE_MAX: Duration = CORRUPT_RETRY_DELAY.saturating_mul(2);
 impl QueueClaim<'_> {
     /// Returns the time until which the endpoint waits, if another one asks its URL.
     ///
-    /// An endpoint that was deleted, deactivated or moved no longer asks, nor does one whose ping is
-    /// long overdue, because its data are corrupt.
+    /// An endpoint that was deleted, deactivated or moved no longer asks, nor does one whose ping
+    /// is long overdue, because its data are corrupt.
     pub(super) async fn waits_for_another(&mut self) -> Result<Option<Timestamp>, Error> {
         let (org, now) = (self.claim.org, self.claim.now);
         let next = self.next_ping();
