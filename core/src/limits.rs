@@ -123,6 +123,19 @@ macro_rules! limits {
             field members_per_org_max "membersPerOrgMax" in 1..=u64::MAX,
             setting "Members of an organisation, service accounts included";
 
+        /// Maximum number of API tokens of a member.
+        TOKENS_PER_MEMBER_MAX: u64 = 100, "tokens", "API tokens of a member",
+            field tokens_per_member_max "tokensPerMemberMax" in 0..=u64::MAX,
+            setting "API tokens of a member, those of the operator included, who may issue more";
+
+        /// Maximum lifetime of an API token that a member creates.
+        TOKEN_LIFETIME_MAX: Duration = Duration::from_secs(366 * 24 * 60 * 60), time,
+            "lifetime of a token that a member creates",
+            /// At most [`TOKEN_LIFETIME_CEILING`].
+            field token_lifetime_max "tokenLifetimeMaxSeconds"
+            in std::time::Duration::from_secs(1)..=$crate::limits::TOKEN_LIFETIME_CEILING,
+            setting "Lifetime of an API token that a member creates";
+
         /// Maximum number of endpoints of an organisation.
         ENDPOINTS_PER_ORG_MAX: u64 = 10_000, "endpoints", "endpoints of an organisation",
             field endpoints_per_org_max "endpointsPerOrgMax" in 0..=u64::MAX,
@@ -401,6 +414,13 @@ pub const SYNC_INTERVAL_MAX: Duration = Duration::from_secs(31 * 24 * 60 * 60);
 pub const ROTATION_DEFAULT: Duration = Duration::from_secs(90 * 24 * 60 * 60);
 /// Maximum rotation period of an MCP key.
 pub const ROTATION_MAX: Duration = Duration::from_secs(366 * 24 * 60 * 60);
+/// Default lifetime of an API token that a member creates, unless less is allowed.
+pub const TOKEN_LIFETIME_DEFAULT: Duration = Duration::from_secs(90 * 24 * 60 * 60);
+/// Maximum of [`Limits::token_lifetime_max`], and lifetime of a token of the operator unless it is
+/// long-lived.
+pub const TOKEN_LIFETIME_CEILING: Duration = Duration::from_secs(400 * 24 * 60 * 60);
+/// Lifetime of the login link of a new member.
+pub const INVITATION_LIFETIME: Duration = Duration::from_secs(24 * 60 * 60);
 /// Maximum of the days after which a workspace erases something.
 pub const RETENTION_DAYS_MAX: u64 = 36_500;
 /// Maximum number of teams of a member.

@@ -146,6 +146,7 @@ fn created_lines(created: &[CreatedResource], has_more: bool) -> Vec<String> {
 fn created_noun(kind: CreatedKind) -> &'static str {
     match kind {
         CreatedKind::McpKey => "MCP key",
+        CreatedKind::Token => "token",
         CreatedKind::Webhook => "webhook",
         CreatedKind::InboundWebhook => "inbound webhook",
         CreatedKind::CitationSubscription => "citation subscription",

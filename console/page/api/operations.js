@@ -300,7 +300,7 @@ export class OrganizationOperations {
  * Something that a session or a token created or last took over.
  * @typedef {object} Created
  * @property {string} id
- * @property {"mcp_key" | "webhook" | "inbound_webhook" | "citation_subscription"} kind
+ * @property {"mcp_key" | "token" | "webhook" | "inbound_webhook" | "citation_subscription"} kind
  * @property {string} name
  * @property {string} state
  */

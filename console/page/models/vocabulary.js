@@ -79,6 +79,7 @@ export const ACTIONS = [
   "role:read",
   "role:manage",
   "member:manage",
+  "token:manage",
   "audit:read",
   "erasure:manage",
 ];

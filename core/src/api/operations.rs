@@ -11,7 +11,7 @@ use super::output::{
 };
 use super::requests::{
     AssignWorkspaceRoleRequest, NewChatMessage, RecallFilter, RotateMcpKeyRequest, StatusFilter,
-    SyncReportRequest,
+    SyncReportRequest, WithCreated,
 };
 use super::response::HandlerResult;
 use crate::error::Error;

@@ -71,9 +71,12 @@ impl RevokedCredentials {
                 // The credential of the key was counted before.
                 self.tokens = self.tokens.saturating_sub(1);
             }
-            "credential_id" | "credential_use" | "mcp_key_count" | "mcp_key_use" => {}
+            "credential_id" | "credential_use" | "token" | "token_count" => {}
+            "mcp_key_count" | "mcp_key_use" => {}
             "due" if expires_credential(&value) => {}
-            "created_with" if is_mcp_key(&value) => {}
+            // The person can get another login link.
+            "invitation" => return Some(Bytes::from_static(b"null")),
+            "created_with" if is_credential(&value) => {}
             "inbound_webhook" => {
                 self.inbound_webhooks += 1;
                 return without_secret(&value);
@@ -110,7 +113,7 @@ fn expires_credential(task: &[u8]) -> bool {
         return false;
     };
     let expiring = records.first().map(|key| keys::family_name(key));
-    matches!(expiring, Some("credential" | "mcp_key"))
+    matches!(expiring, Some("credential" | "mcp_key" | "token"))
 }
 
 /// Returns the record of an inbound webhook with its secrets revoked.
@@ -123,10 +126,13 @@ fn without_secret(record: &[u8]) -> Option<Bytes> {
     (revoked.len() <= VALUE_BYTES_MAX).then(|| revoked.into())
 }
 
-/// Returns true if an entry of the index of what credentials created is about an MCP key.
-fn is_mcp_key(entry: &[u8]) -> bool {
+/// Returns true if an entry of the index of what credentials created is about another credential.
+fn is_credential(entry: &[u8]) -> bool {
     let record = read_json::<CreatedRecord>(entry);
-    matches!(record, Ok(CreatedRecord::McpKey(_)))
+    matches!(
+        record,
+        Ok(CreatedRecord::McpKey(_) | CreatedRecord::Token(_))
+    )
 }
 
 /// Returns true if a webhook or a subscription ends with a scoped token.

@@ -59,6 +59,9 @@ macro_rules! families {
         /// Identifier of the member or former member with this handle.
         member_handle(org: OrgId, handle: &str) => MemberId,
             checked by tenants::member_handle(org, handle);
+        /// Mark of a person that a member added and that has no session or token yet: the hash of
+        /// its login link, if it has one.
+        invitation(org: OrgId, member: MemberId) => Option<String>, with member(org, member);
         /// Counter of users.
         member_count(org: OrgId) => Count, checked by operations::counter();
         /// Counter of the members of a team.
@@ -101,6 +104,13 @@ macro_rules! families {
         /// Time of the last use of a credential, to within an hour.
         credential_use(org: OrgId, credential: CredentialId) => Timestamp,
             with org(org), with credential_id(org, credential);
+        /// API token of a member, apart from its credential.
+        token(org: OrgId, member: MemberId = member_id, token: CredentialId = id) => ApiToken,
+            range tokens(org, member),
+            with org(org), counted by token_count(org, member),
+            checked by tenants::token(org, member);
+        /// Counter of the API tokens of a member; guards the limit.
+        token_count(org: OrgId, member: MemberId) => Count, checked by operations::counter();
         /// Place of something that a credential created or last took over.
         created_with(org: OrgId, credential: CredentialId, resource: Uuid) => CreatedRecord,
             range all_created_with(org, credential),

@@ -129,6 +129,7 @@ impl AuditAction {
                 | Self::SourceCreate
                 | Self::RoleCreate
                 | Self::MemberCreate
+                | Self::CredentialCreate
                 | Self::ConnectorCreate
                 | Self::ConnectorUpdate
                 | Self::McpKeyCreate

@@ -57,6 +57,8 @@ string_enum! {
     CreatedKind {
         /// MCP key.
         McpKey = "mcp_key",
+        /// API token.
+        Token = "token",
         /// Outbound webhook.
         Webhook = "webhook",
         /// Inbound webhook.
@@ -75,8 +77,8 @@ pub struct CreatedResource {
     /// Identifier of the resource.
     #[cfg_attr(feature = "openapi", schemars(with = "crate::schema::Identifier"))]
     pub id: uuid::Uuid,
-    /// Workspace of the resource.
-    pub workspace_id: WorkspaceId,
+    /// Workspace of the resource; `null` for a token.
+    pub workspace_id: Option<WorkspaceId>,
     /// Name of the resource; of an outbound webhook or a subscription its URL.
     pub name: String,
     /// State of the resource.

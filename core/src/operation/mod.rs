@@ -95,8 +95,9 @@ pub struct OperationSpec {
     ///
     /// It requires the permissions of the creating operation then. Its response is the one to the
     /// repetition, except that a new message is read alone, in place of
-    /// [`Operation::ListChatMessages`], and a new MCP key has a `secret`, which is `null`. If it is
-    /// the operation itself, the response to the first request was stored, and is returned again.
+    /// [`Operation::ListChatMessages`], and a new MCP key or token has a `secret`, which is `null`.
+    /// If it is the operation itself, the response to the first request was stored, and is returned
+    /// again.
     pub replay: Option<Operation>,
     /// Quotas of the organisation that it uses, besides that of the audit log.
     pub quotas: &'static [Quota],
@@ -384,6 +385,7 @@ mod tests {
                     Some(ResourceKind::Webhook) => "webhooks",
                     Some(ResourceKind::InboundWebhook) => "inbound-webhooks",
                     Some(ResourceKind::Connector) => "connectors",
+                    Some(ResourceKind::Credential) if spec.path.contains("/tokens/") => "tokens",
                     Some(ResourceKind::Credential) => "mcp-keys",
                     Some(ResourceKind::Chat) => "chats",
                     Some(ResourceKind::Recall) => "recalls",

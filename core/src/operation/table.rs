@@ -483,17 +483,31 @@ macro_rules! operations {
             members.list(orgSlug: OrgSlug, page: PageRequest) -> Page<Member>;
         /// Adds a member.
         ///
-        /// Adding a member issues no token and no session. A caller cannot grant more than it
-        /// holds: neither a role with other permissions nor, without all permissions, a team that
-        /// it is not in. Only owners can add owners.
+        /// Adding a member issues no token and no session. With `login_link`, a person gets a link
+        /// that signs them in once, within a day; it is returned only in this response. A caller
+        /// cannot grant more than it holds: neither a role with other permissions nor, without all
+        /// permissions, a team that it is not in. Only owners can add owners.
         AddMember: POST "/v1/orgs/{orgSlug}/members", 201, [400, 404, 409 "slug_taken"],
             {
                 requires [Organization MemberManage], audits [MemberCreate], uses [Members],
                 replays GetMember,
             },
-            members.add(orgSlug: OrgSlug, body: NewMember) -> Data<WithEtag<MemberDetails>>,
-            example { "handle": "ada", "name": "Ada", "role": "member", "teams": ["platform"] },
-            links [GetMember, UpdateMember, RemoveMember];
+            members.add(orgSlug: OrgSlug, body: NewMember) -> Data<WithEtag<AddedMember>>,
+            example {
+                "handle": "ada", "name": "Ada", "role": "member", "teams": ["platform"],
+                "login_link": true,
+            },
+            links [GetMember, UpdateMember, CreateLoginLink, RemoveMember];
+        /// Creates a login link for a person who has no session or token yet.
+        ///
+        /// The link signs the person in once, within a day; its `secret` and `url` are returned
+        /// only in this response, and the link that they had before is revoked. It is for members
+        /// that were added by others, until they sign in for the first time.
+        CreateLoginLink: POST "/v1/orgs/{orgSlug}/members/{memberId}/login-links",
+            200, [400, 404],
+            { requires [Organization MemberManage], audits [CredentialCreate], reads 3 },
+            members.create_login_link(orgSlug: OrgSlug, memberId: MemberId; Empty)
+                -> Data<LoginLink>;
         /// Reads a member with its workspace roles.
         GetMember: GET "/v1/orgs/{orgSlug}/members/{memberId}", 200, [404],
             { requires [Organization RoleRead] },
@@ -536,6 +550,55 @@ macro_rules! operations {
             { requires [Organization MemberManage], audits [RoleAssign] },
             members.end_workspace_role(
                 orgSlug: OrgSlug, memberId: MemberId, workspaceId: WorkspaceId
+            ) -> Nothing;
+    }
+    "API tokens" (Session, identifies [Organization, Member, Credential], reads 2) {
+        /// Creates an API token of the caller or of a service account.
+        ///
+        /// `secret` is the token itself, returned only in this response. The token acts as its
+        /// member, within the scope in `narrowing`, and depends on the member alone: the end of the
+        /// session ends it only on request. Nobody creates a token of another person, or of a service
+        /// account that may do more than they may.
+        CreateToken: POST "/v1/orgs/{orgSlug}/members/{memberId}/tokens", 201, [400, 404],
+            {
+                requires [Organization TokenManage "for a service account"],
+                audits [CredentialCreate], replays GetToken,
+            },
+            tokens.create(
+                orgSlug: OrgSlug, memberId: MemberId, body: NewApiToken
+            ) -> Data<IssuedApiToken>,
+            example {
+                "name": "Search", "expires_in_seconds": 2_592_000,
+                "narrowing": { "actions": ["memory:read"] },
+            },
+            links [GetToken, EndToken];
+        /// Lists the API tokens of the caller or of a service account.
+        ///
+        /// Valid ones in order of creation, without the tokens themselves. Those that the operator
+        /// issued are among them.
+        ListTokens: GET "/v1/orgs/{orgSlug}/members/{memberId}/tokens", 200, [400, 404],
+            { requires [Organization TokenManage "for a service account"], reads 3 },
+            tokens.list(
+                orgSlug: OrgSlug, memberId: MemberId, page: PageRequest
+            ) -> Page<ApiToken>;
+        /// Reads an API token of the caller or of a service account.
+        GetToken: GET "/v1/orgs/{orgSlug}/members/{memberId}/tokens/{tokenId}", 200, [404],
+            { requires [Organization TokenManage "for a service account"], reads 3 },
+            tokens.get(
+                orgSlug: OrgSlug, memberId: MemberId, tokenId: CredentialId
+            ) -> Data<ApiToken>;
+        /// Ends an API token of the caller or of a service account.
+        ///
+        /// The token stops working immediately. What it created ends with it if the token was
+        /// scoped; everything else that was created with it remains, unless `with_created` is
+        /// `true`.
+        EndToken: DELETE "/v1/orgs/{orgSlug}/members/{memberId}/tokens/{tokenId}", 204, [404],
+            {
+                requires [Organization TokenManage "for a service account"],
+                audits [CredentialRevoke], reads 3,
+            },
+            tokens.end(
+                orgSlug: OrgSlug, memberId: MemberId, tokenId: CredentialId, also: WithCreated
             ) -> Nothing;
     }
     "Recalls" (Bearer, identifies [Recall]) {

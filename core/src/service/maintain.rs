@@ -40,7 +40,7 @@ pub struct MaintenanceReport {
     pub has_more: bool,
 }
 
-/// The field that all records with an expiry share, and what indexes MCP keys.
+/// The field that all records with an expiry share, and what indexes MCP keys and tokens.
 #[derive(Deserialize)]
 struct Expiring {
     expires_at: Timestamp,
@@ -49,12 +49,13 @@ struct Expiring {
 }
 
 impl Expiring {
-    /// Returns the key of an MCP key in the index of what credentials created.
+    /// Returns the key of an MCP key or a token in the index of what credentials created.
     ///
     /// The scheduled task cannot name it: a rotation that moves it leaves the task of before.
     fn index_entry(&self, record: &Key) -> Option<Key> {
-        let is_mcp_key = keys::family_name(&record.to_string()) == "mcp_key";
-        let credential = self.created_with.filter(|_| is_mcp_key)?;
+        let record_text = record.to_string();
+        let is_indexed = ["mcp_key", "token"].contains(&keys::family_name(&record_text));
+        let credential = self.created_with.filter(|_| is_indexed)?;
         let (org, id) = (keys::org_of(record)?, keys::last_id(record)?);
         Some(keys::created_with(org, credential, id))
     }

@@ -30,6 +30,7 @@ pub(crate) mod secrets;
 mod session_timeouts;
 mod sign_in;
 pub(crate) mod tasks;
+pub(crate) mod tokens;
 mod verify;
 mod views;
 mod workspace;
@@ -57,7 +58,9 @@ pub use self::inbound::post::{InboundBatch, VerifiedMessage};
 pub use self::knowledge_service::KnowledgeService;
 pub use self::maintain::MaintenanceReport;
 pub use self::members::assign::MemberAssignment;
-pub use self::members::change::{MemberDetails, MemberUpdate, WorkspaceRole};
+pub use self::members::change::{
+    AddedMember, LoginLink, MemberDetails, MemberUpdate, WorkspaceRole,
+};
 pub use self::members::roles::DeleteRole;
 pub use self::memories::change::CreateMemory;
 pub use self::memories::counts::MemoryCounts;
@@ -80,12 +83,13 @@ pub use self::sealing_keys::SealingKeys;
 pub use self::secrets::sealing::{RotatedSecret, SealingKey};
 pub use self::secrets::signing::{InvalidSigningSecret, SignedMessage, SigningSecret};
 pub use self::session_timeouts::SessionTimeouts;
-pub use self::sign_in::{ACCESS_TOKEN_LIFETIME_MAX, OwnCredential, SignedIn};
+pub use self::sign_in::{ACCESS_TOKEN_LIFETIME_MAX, OwnCredential, SignedIn, login_url};
+pub use self::tokens::types::{ApiToken, IssuedApiToken, NewApiToken, NewTokenScope};
 pub use self::verify::{DIFFERENCES_KEPT_MAX, Difference, DifferenceCode, Verification, Verify};
 pub use self::views::{
     AuditLog, Chats, CitationSubscriptions, Connectors, Deliveries, Dispatcher, Erasures,
-    InboundWebhooks, McpKeys, Members, Memories, Recalls, Roles, Sessions, Sources, Webhooks,
-    Workspaces,
+    InboundWebhooks, McpKeys, Members, Memories, Recalls, Roles, Sessions, Sources, Tokens,
+    Webhooks, Workspaces,
 };
 pub use self::workspace::access::NewWorkspaceAccess;
 pub use self::workspace::activity::ActivityDays;

@@ -53,6 +53,7 @@ record_limits! {
         "inbound webhooks" of "workspace" by inbound_webhooks_per_workspace_max, names "body";
     MCP_KEYS: "MCP keys" of "workspace" by mcp_keys_per_workspace_max, names "body";
     SUBSCRIPTIONS: "subscriptions" of "recall" by subscriptions_per_recall_max, names "recall_id";
+    TOKENS: "API tokens" of "member" by tokens_per_member_max, names "body";
     WEBHOOKS: "webhooks" of "workspace" by webhooks_per_workspace_max, names "body";
 }
 

@@ -507,6 +507,14 @@ impl KnowledgeService {
     }
 }
 
+/// Returns the URL of a login link with this secret at a base URL.
+///
+/// The secret is in the fragment, which no browser sends.
+#[must_use]
+pub fn login_url(base_url: &str, secret: &str) -> String {
+    format!("{}/#/login/{secret}", base_url.trim_end_matches('/'))
+}
+
 /// Returns a key without a record, for a hash that is none.
 fn nowhere() -> Key {
     keys::credential(SecretHash([0; 32]))

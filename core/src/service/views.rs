@@ -60,6 +60,12 @@ impl KnowledgeService {
         Members { service: self }
     }
 
+    /// Returns the view of the API tokens of members.
+    #[must_use]
+    pub const fn tokens(&self) -> Tokens<'_> {
+        Tokens { service: self }
+    }
+
     /// Returns the view of the audit log.
     #[must_use]
     pub const fn audit_log(&self) -> AuditLog<'_> {
@@ -361,7 +367,7 @@ pub struct Roles<'s> {
 ///
 /// let member = RoleRef::BuiltIn(BuiltInRole::Member);
 /// let new = NewMember::builder().handle("alan").name("Alan").role(member).build();
-/// let alan = service.members().add(&owner, "acme", &new).await?.value.member.id;
+/// let alan = service.members().add(&owner, "acme", &new).await?.value.details.member.id;
 ///
 /// // In one workspace, another role replaces it.
 /// let admin = Some(RoleRef::BuiltIn(BuiltInRole::Admin));
@@ -374,6 +380,35 @@ pub struct Roles<'s> {
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Members<'s> {
+    pub(in crate::service) service: &'s KnowledgeService,
+}
+
+/// API tokens of members: one's own, and those of service accounts.
+///
+/// [`KnowledgeService::tokens`] returns it.
+///
+/// # Examples
+///
+/// ```
+#[doc = include_str!("example.txt")]
+/// use knowledge_core::access::{Action, ActionSet};
+/// use knowledge_core::service::{Caller, NewApiToken, NewTokenScope};
+///
+/// // A token with which a script of Ada reads the memories of one workspace.
+/// let read = ActionSet::of(&[Action::MemoryRead]);
+/// let scope = NewTokenScope::builder().workspaces(vec![workspace]).actions(read).build();
+/// let new = NewApiToken::builder().name("Search").scope(scope).build();
+/// let issued = service.tokens().create(&owner, "acme", ada.id, &new).await?;
+/// let token = Caller::new(issued.secret.expect("the first response has it"));
+/// assert!(service.memories().get(&token, memories[0]).await.is_ok());
+///
+/// service.tokens().end(&owner, "acme", ada.id, issued.token.id, false).await?;
+/// assert!(service.memories().get(&token, memories[0]).await.is_err());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Tokens<'s> {
     pub(in crate::service) service: &'s KnowledgeService,
 }
 

@@ -205,6 +205,8 @@ async fn restore_revokes_every_credential() {
         "mcp_key/",
         "mcp_key_count/",
         "mcp_key_use/",
+        "\"token/",
+        "token_count/",
     ] {
         assert!(
             before.contains(family) && !text.contains(family),

@@ -18,7 +18,7 @@ use crate::memory;
 use crate::planted::planted;
 
 /// Families whose entries may be missing, since nothing has to refer to them.
-const OPTIONAL: [&str; 15] = [
+const OPTIONAL: [&str; 16] = [
     "activity",
     "audit_bytes",
     "chat_message",
@@ -30,6 +30,7 @@ const OPTIONAL: [&str; 15] = [
     "host_pings",
     "idempotency",
     "inbound_message",
+    "invitation",
     "last_ingest",
     "mcp_key_use",
     "member_refusals",

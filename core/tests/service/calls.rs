@@ -15,12 +15,13 @@ use knowledge_core::model::{
     WorkspaceId, WorkspaceLabels,
 };
 use knowledge_core::service::{
-    ActivityDays, AuditEntry, AuditFilter, Caller, Chat, ChatMessage, ClientInfo, ConnectorDetails,
-    ConnectorUpdate, CreateMemory, DeleteRole, Endpoint, ErasureResult, IdempotencyKey, IfMatch,
-    IngestBatch, IngestedMemory, Issued, IssuedMcpKey, KnowledgeService, MemberAssignment,
-    MemberDetails, MemberUpdate, NewChat, NewConnector, NewMcpKey, NewMember, NewMemory, NewRecall,
-    NewRetention, NewSource, NewWorkspaceAccess, Page, PageRequest, RedeliveryReport, Retention,
-    RotatedSecret, SyncReport, WithEtag,
+    ActivityDays, AddedMember, ApiToken, AuditEntry, AuditFilter, Caller, Chat, ChatMessage,
+    ClientInfo, ConnectorDetails, ConnectorUpdate, CreateMemory, DeleteRole, Endpoint,
+    ErasureResult, IdempotencyKey, IfMatch, IngestBatch, IngestedMemory, Issued, IssuedApiToken,
+    IssuedMcpKey, KnowledgeService, LoginLink, MemberAssignment, MemberDetails, MemberUpdate,
+    NewApiToken, NewChat, NewConnector, NewMcpKey, NewMember, NewMemory, NewRecall, NewRetention,
+    NewSource, NewWorkspaceAccess, Page, PageRequest, RedeliveryReport, Retention, RotatedSecret,
+    SyncReport, WithEtag,
 };
 
 use crate::world::World;
@@ -120,9 +121,10 @@ calls! {
     workspaces.list => list_workspaces(page: &PageRequest) -> Page<Workspace>;
     workspaces.set_access(workspace) => set_access(new: &NewWorkspaceAccess) -> Workspace;
     workspaces.set_retention(workspace) => set_retention(new: &NewRetention) -> Retention;
-    members.add(org_slug) => add_member(new: &NewMember) -> WithEtag<MemberDetails>;
+    members.add(org_slug) => add_member(new: &NewMember) -> WithEtag<AddedMember>;
     members.assign_role(org_slug) => assign_role(member: MemberId, assignment: MemberAssignment)
         -> ();
+    members.create_login_link(org_slug) => create_login_link(member: MemberId) -> LoginLink;
     members.end_workspace_role(org_slug) =>
         end_workspace_role(member: MemberId, workspace: WorkspaceId)
         -> ();
@@ -132,6 +134,10 @@ calls! {
     members.update(org_slug) =>
         update_member(member: MemberId, update: &MemberUpdate, if_match: Option<&IfMatch>)
         -> WithEtag<MemberDetails>;
+    tokens.create(org_slug) => create_token(member: MemberId, new: &NewApiToken) -> IssuedApiToken;
+    tokens.end(org_slug) => end_token(member: MemberId, token: CredentialId, with_created: bool) -> ();
+    tokens.get(org_slug) => get_token(member: MemberId, token: CredentialId) -> ApiToken;
+    tokens.list(org_slug) => list_tokens(member: MemberId, page: &PageRequest) -> Page<ApiToken>;
     roles.create(org_slug) => create_role(new: &NewCustomRole) -> CustomRole;
     roles.delete(org_slug) => delete_role(role: RoleId, request: &DeleteRole) -> ();
     roles.get(org_slug) => get_role(role: RoleId) -> WithEtag<CustomRole>;

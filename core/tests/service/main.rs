@@ -110,6 +110,7 @@ mod sources;
 mod table;
 mod tenancy;
 mod tenancy_ids;
+mod tokens;
 mod url_confirmation;
 mod verify_cost;
 mod webhook_changes;

@@ -4,8 +4,8 @@ use knowledge_core::Error;
 use knowledge_core::access::{Action, ActionSet, BaseRole, RoleRef};
 use knowledge_core::model::{MemberId, RoleId};
 use knowledge_core::service::{
-    AuditAction, Caller, DeleteRole, IfMatch, MemberAssignment, MemberDetails, MemberUpdate,
-    NewMember, PageRequest, WithEtag, WorkspaceRole,
+    AddedMember, AuditAction, Caller, DeleteRole, IfMatch, MemberAssignment, MemberDetails,
+    MemberUpdate, NewMember, PageRequest, WithEtag, WorkspaceRole,
 };
 use uuid::Uuid;
 
@@ -20,7 +20,7 @@ async fn add(
     world: &World,
     caller: &Caller,
     new: &NewMember,
-) -> Result<WithEtag<MemberDetails>, Error> {
+) -> Result<WithEtag<AddedMember>, Error> {
     world.by(caller).add_member(new).await
 }
 
@@ -119,9 +119,10 @@ async fn added_member_is_listed_and_counted() {
         new.teams = vec!["platform".to_owned()];
     });
     let added = add(&world, &world.owner, &new).await.unwrap();
-    let id = added.value.member.id;
+    let id = added.value.details.member.id;
     let read = world.get_member(id).await.unwrap();
-    assert_eq!(read, added);
+    assert_eq!(read.etag, added.etag);
+    assert_eq!(read.value, added.value.details);
     assert_eq!(code(add(&world, &world.owner, &new).await), "slug_taken");
     let checklist = world.dashboard().await.first_value_checklist;
     let invited = checklist

@@ -6,7 +6,7 @@ use knowledge_core::model::{
     ConfirmationState, CreatedKind, CreatedResource, CredentialId, EndedReason, EndpointId,
     ResourceState, ResourceStatus, SubscriptionId, Timestamp, WebhookId,
 };
-use knowledge_core::service::{Caller, ClientInfo, Issued, PageRequest};
+use knowledge_core::service::{Caller, ClientInfo, Issued, NewApiToken, PageRequest};
 
 use crate::delegation::{token, webhook};
 use crate::inbound_sender::Sender;
@@ -147,6 +147,10 @@ async fn creations_end_with_their_session_on_request() {
     let (session, token) = signed_in(&world).await;
     let created = Creations::by(&world, &token).await;
     let id = session.record.id;
+    let own = session.record.member_id;
+    let by = Caller::from(session.secret.clone());
+    let new = NewApiToken::builder().name("Script").build();
+    let api_token = world.by(&by).create_token(own, &new).await.unwrap();
     let page = PageRequest::default();
     let sessions = world.service.sessions();
     let listed = sessions.created_with(&session.secret, id, &page).await;
@@ -161,8 +165,14 @@ async fn creations_end_with_their_session_on_request() {
     let status = ended(EndedReason::EndedWithCredential, world.time.now());
     created.assert_status(&world, status).await;
     let listed = created_with(&world, id).await;
-    assert_eq!(listed.len(), 4);
+    assert_eq!(listed.len(), 5);
     assert!(listed.iter().all(|created| created.status == status));
+    let owner = world.trusted(own);
+    let found = world.by(&owner).get_token(own, api_token.token.id).await;
+    assert_eq!(found.unwrap().status, Some(status));
+    let refused = Caller::from(api_token.secret.unwrap());
+    let refused = world.by(&refused).get_workspace().await;
+    assert_eq!(code(refused), "unauthenticated");
     // That does not change when the record of the session is purged.
     world.time.pass(89 * DAY);
     world.maintain().await;

@@ -56,12 +56,20 @@ fn of_the_organisation(org: &OrgFixture) -> Vec<Operation> {
     let member = format!("{members}/{}", org.members.guest.id);
     let held = format!("{member}/workspace-roles/{}", org.main.id);
     let new = json!({ "name": "New", "handle": "new", "role": "viewer" });
+    let tokens = format!("{members}/{}/tokens", org.members.robot.id);
+    let token = format!("{tokens}/{}", Uuid::nil());
+    let new_token = json!({ "name": "New" });
     let one = "DELETE, GET, HEAD, PATCH";
     let operations = [
+        Operation::new("create token", post(&tokens).json(&new_token)).allowing("GET, HEAD, POST"),
+        Operation::new("list tokens", get(&tokens)).allowing("GET, HEAD, POST"),
+        Operation::new("token", get(&token)).allowing("DELETE, GET, HEAD"),
+        Operation::new("end token", delete(&token)).allowing("DELETE, GET, HEAD"),
         Operation::new("create role", post(&roles).json(&role)).allowing("GET, HEAD, POST"),
         Operation::new("role", get(format!("{roles}/{}", org.roles.guest))).allowing(one),
         Operation::new("list members", get(&members)).allowing("GET, HEAD, POST"),
         Operation::new("add member", post(&members).json(&new)).allowing("GET, HEAD, POST"),
+        Operation::new("create login link", post(format!("{member}/login-links"))),
         Operation::new("member", get(&member)).allowing(one),
         Operation::new("update member", patch(&member).json(&json!({}))).allowing(one),
         Operation::new("remove member", delete(&member)).allowing(one),

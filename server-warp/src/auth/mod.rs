@@ -19,6 +19,7 @@ use http::{HeaderValue, Request, Response, StatusCode};
 use knowledge_core::access::Secret;
 use knowledge_core::api::{ClientInfo, ClientScheme, KnownCaller, MatchedRoute, front_end};
 use knowledge_core::model::{CredentialId, OrgId};
+pub use knowledge_core::service::login_url;
 use knowledge_core::service::{Issued, KnowledgeService};
 use knowledge_core::{EntityKind, Error, ProblemCode};
 use serde::Deserialize;
@@ -44,12 +45,6 @@ const CREDENTIAL_ROUTE: &str = "/auth/credentials/{id}";
 const CREATED_ROUTE: &str = "/auth/credentials/{id}/created";
 /// Maximum length of the body of a login, in bytes.
 const LOGIN_BYTES_MAX: usize = 1_024;
-
-/// Returns the URL of a login link on a server with this base URL.
-#[must_use]
-pub fn login_url(base_url: &str, secret: &str) -> String {
-    format!("{}/#/login/{secret}", base_url.trim_end_matches('/'))
-}
 
 /// A path of this module.
 #[derive(Clone, Copy, Debug)]

@@ -271,7 +271,9 @@ impl Run {
     fn learn(&mut self, org: usize, spec: &OperationSpec, path: &str, response: &Response<Bytes>) {
         let last = |offset| path.rsplit('/').nth(offset).unwrap_or_default();
         let gone = match spec.operation {
-            Operation::RemoveMember | Operation::RevokeMcpKey => Some(last(0)),
+            Operation::RemoveMember | Operation::RevokeMcpKey | Operation::EndToken => {
+                Some(last(0))
+            }
             Operation::RotateMcpKey => Some(last(1)),
             _ => None,
         };

@@ -373,7 +373,7 @@ impl Model {
     }
 
     /// Returns the time at which a credential was ended with everything that it created.
-    fn ended_at(&self, credential: CredentialId) -> Option<Timestamp> {
+    pub(crate) fn ended_at(&self, credential: CredentialId) -> Option<Timestamp> {
         self.tokens.get(&credential)?.ended_at
     }
 

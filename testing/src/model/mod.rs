@@ -49,7 +49,7 @@ pub(crate) use self::response::Moment;
 pub use self::response::{Caller, ErrorResponse, Expected, Outcome, Response, agrees};
 use self::retention_facts::RetentionFacts;
 pub(crate) use self::roles::{OWNER, updated_role};
-use knowledge_core::access::{CredentialRecord, RoleRef};
+use knowledge_core::access::{CredentialKind, CredentialRecord, RoleRef};
 use knowledge_core::limits::Limits;
 use knowledge_core::model::{
     ActivityDay, AudienceLabel, BulkResult, BulkUpdate, ChatId, ChatMessageId,
@@ -59,7 +59,7 @@ use knowledge_core::model::{
     RecallId, ResourceStatus, RoleId, Source, SourceId, SubscriptionId, Timestamp, Webhook,
     WebhookId, Workspace, WorkspaceId,
 };
-use knowledge_core::service::{AuditAction, Chat, ChatMessage, IfMatch, Issued};
+use knowledge_core::service::{ApiToken, AuditAction, Chat, ChatMessage, IfMatch, Issued};
 
 /// Expected contents of one store. Clones are cheap: they share what does not change.
 #[derive(Clone, Debug)]
@@ -90,6 +90,8 @@ pub(crate) struct Org {
     pub(crate) id: OrgId,
     pub(crate) slug: String,
     pub(crate) members: BTreeMap<MemberId, Member>,
+    /// People whom members added, and who have no session or token.
+    pub(crate) invited: BTreeSet<MemberId>,
     /// Handles of former members, which stay taken.
     pub(crate) former_handles: BTreeSet<String>,
     /// Roles that replace the member's own in a workspace.
@@ -124,6 +126,8 @@ pub(crate) struct Org {
     pub(crate) audit: Vec<Arc<AuditOperation>>,
     pub(crate) connectors: BTreeMap<ConnectorId, ConnectorFacts>,
     pub(crate) mcp_keys: BTreeMap<CredentialId, McpKey>,
+    /// API tokens that were not ended, also expired ones.
+    pub(crate) api_tokens: BTreeMap<CredentialId, ApiToken>,
     pub(crate) chats: BTreeMap<ChatId, ChatFacts>,
     /// Retentions by workspace, also removed ones until the next sweep.
     retentions: BTreeMap<WorkspaceId, RetentionFacts>,
@@ -259,6 +263,7 @@ impl Org {
             id: org.id,
             slug: org.slug.clone(),
             members: BTreeMap::new(),
+            invited: BTreeSet::new(),
             former_handles: BTreeSet::new(),
             overrides: BTreeMap::new(),
             workspaces: BTreeMap::new(),
@@ -280,6 +285,7 @@ impl Org {
             audit: Vec::new(),
             connectors: BTreeMap::new(),
             mcp_keys: BTreeMap::new(),
+            api_tokens: BTreeMap::new(),
             chats: BTreeMap::new(),
             retentions: BTreeMap::new(),
             recalls: BTreeMap::new(),
@@ -293,6 +299,28 @@ impl Org {
             pings: BTreeMap::new(),
             events: Vec::new(),
         }
+    }
+
+    /// Adds an API token with this credential, and returns it.
+    pub(crate) fn add_api_token(
+        &mut self,
+        record: &CredentialRecord,
+        created_by: Option<MemberId>,
+    ) -> ApiToken {
+        let token = ApiToken {
+            id: record.id,
+            member_id: record.member_id,
+            name: record.name.clone(),
+            scope: record.scope.clone(),
+            created_by,
+            created_at: record.created_at,
+            expires_at: record.expires_at,
+            created_with: record.created_with,
+            last_used_at: None,
+            status: None,
+        };
+        self.api_tokens.insert(token.id, token.clone());
+        token
     }
 
     /// Adds an endpoint, which receives the events from now on.
@@ -395,6 +423,9 @@ impl Model {
         let record = &issued.record;
         self.add_token(record.clone(), Some(issued.secret.expose().to_owned()));
         let (org, action) = (self.org_mut(record.org_id), AuditAction::CredentialCreate);
+        if record.kind == CredentialKind::Bearer {
+            org.add_api_token(record, None);
+        }
         let entry = AuditFacts::ok(record.id, (), record);
         org.audit_by_operator(action, entry, record.created_at);
     }

@@ -90,6 +90,20 @@ impl Org {
             })
     }
 
+    /// Returns true if a caller may not have a credential of a member: it does not cover it, or a
+    /// private workspace in which the member has a role does not exist for the caller.
+    pub(crate) fn exceeds_credential(&self, who: &Who, member: &Member) -> bool {
+        let mut places = self.overrides.keys();
+        let is_unknown = places.any(|(holder, place)| {
+            let is_there = *holder == member.id && self.workspaces.contains_key(place);
+            is_there && !self.knows(who, Some(*place))
+        });
+        is_unknown
+            || (member.role == OWNER && !self.is_owner(who))
+            || self.exceeds_member(who, member.id, member.role)
+            || self.exceeds_teams(who, &[], &member.teams)
+    }
+
     fn possible_actions(&self, role: RoleRef) -> Actions {
         match role {
             RoleRef::BuiltIn(_) => self.role_actions(role),

@@ -344,6 +344,7 @@ impl World {
                 "name": name, "slug": name, "base_role": "viewer",
             }),
             Operation::AddMember => json!({ "handle": name, "name": name, "role": "member" }),
+            Operation::CreateToken => json!({ "name": name }),
             Operation::AssignWorkspaceRole => json!({ "role": "viewer" }),
             Operation::CreateCitationSubscription => json!({
                 "recall_id": self.id(choices, "recalls"), "webhook_url": URL,

@@ -14,8 +14,9 @@ use knowledge_core::model::{
 };
 use knowledge_core::service::{
     ActivityDays, AuditFilter, ConnectorUpdate, CreateMemory, DeleteRole, Endpoint, IdempotencyKey,
-    IfMatch, InboundBatch, IngestBatch, MemberUpdate, NewChat, NewConnector, NewMcpKey, NewMember,
-    NewRecall, NewRetention, NewSource, NewWorkspaceAccess, PageRequest, SyncOutcome, SyncReport,
+    IfMatch, InboundBatch, IngestBatch, MemberUpdate, NewApiToken, NewChat, NewConnector,
+    NewMcpKey, NewMember, NewRecall, NewRetention, NewSource, NewWorkspaceAccess, PageRequest,
+    SyncOutcome, SyncReport,
 };
 
 /// Part of a request.
@@ -92,7 +93,7 @@ macro_rules! bodies {
 
 bodies! {
     AccessCheck, BulkUpdate, ConnectorUpdate, CreateMemory, CustomRoleUpdate, DeleteRole,
-    InboundBatch, InboundWebhookUpdate, IngestBatch, MemberUpdate, MemoryUpdate, NewChat,
+    InboundBatch, InboundWebhookUpdate, IngestBatch, MemberUpdate, MemoryUpdate, NewApiToken, NewChat,
     NewCitationSubscription, NewConnector, NewCustomRole, NewErasure, NewInboundWebhook, NewMcpKey,
     NewMember, NewRecall, NewRetention, NewSource, NewWebhook, NewWorkspaceAccess, WebhookUpdate,
 }
@@ -164,6 +165,21 @@ options! {
     DeliveryStatus: |status, call| call.add_query("status", status);
     // Rotation period of an MCP key.
     Duration: |rotation, call| call.set_body(&json!({ "rotationSeconds": rotation.as_secs() }));
+}
+
+/// Treatment of what a credential created.
+impl Part for bool {
+    type Arg<'a> = Self;
+
+    fn arg(&self) -> Self {
+        *self
+    }
+
+    fn add_to(&self, call: &mut ApiCall) {
+        if *self {
+            call.add_query("with_created", self);
+        }
+    }
 }
 
 impl Part for Endpoint {

@@ -53,6 +53,12 @@ fn named(call: &ApiCall, org: OrgId) -> Vec<(ResourceKind, Uuid, Key)> {
                 ResourceKind::Credential,
                 keys::mcp_key(org, place, id.into()),
             ),
+            "tokens" => {
+                // Without the token, the entry is about the organisation.
+                named.clear();
+                let key = keys::credential_id(org, id.into());
+                (ResourceKind::Credential, key)
+            }
             "webhooks" => (ResourceKind::Webhook, keys::webhook(org, place, id.into())),
             "inbound-webhooks" => {
                 let key = keys::inbound_webhook(org, place, id.into());

@@ -56,6 +56,7 @@ pub fn simulated_limits() -> Limits {
         limits.inbound_webhooks_per_workspace_max = 2;
         limits.connectors_per_workspace_max = 3;
         limits.mcp_keys_per_workspace_max = 3;
+        limits.tokens_per_member_max = 4;
         limits.custom_roles_per_org_max = 6;
         limits.memories_per_org_max = 40;
         limits.recalls_per_org_max = 8;

@@ -47,6 +47,8 @@ pub(crate) struct OrgState {
     pub(super) mcp_keys: Vec<(CredentialId, WorkspaceId, Secret)>,
     pub(super) keys: Vec<(CredentialId, WorkspaceId)>,
     pub(super) credentials: Vec<CredentialId>,
+    /// API tokens that calls have created, with their members.
+    pub(super) api_tokens: Vec<(MemberId, CredentialId)>,
     pub(super) audit: Vec<AuditLogId>,
     pub(super) tokens: Vec<(CastMember, CredentialUse, Secret)>,
     /// Roles that were assigned in workspaces.
@@ -209,6 +211,7 @@ impl OrgState {
             mcp_keys: Vec::new(),
             keys: Vec::new(),
             credentials: Vec::new(),
+            api_tokens: Vec::new(),
             audit: Vec::new(),
             tokens: Vec::new(),
             assigned: Vec::new(),

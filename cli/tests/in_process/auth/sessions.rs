@@ -1,9 +1,9 @@
 //! Tests of sessions: access tokens, logging out, and the caller's own credentials.
 
 use http::Method;
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::{Member, server, sign_in};
+use super::{Member, login, server, session_of, sign_in};
 use crate::support::{Call, InProcess};
 
 /// Returns the status of an operation with a bearer token.
@@ -154,4 +154,36 @@ async fn member_lists_and_ends_only_own_credentials() {
     let own = current["id"].as_str().expect("an id");
     assert_eq!(end(&member, own).await, 204);
     assert_eq!(end(&member, own).await, 401);
+}
+
+/// After its first owner, an organisation needs no operator for people and their programs.
+#[tokio::test]
+async fn added_person_signs_in_and_creates_a_token_that_outlives_the_session() {
+    let server = server().await;
+    let org = server.org();
+    let owner = sign_in(&server, org.members.owner.id).await;
+    let members = format!("/v1/orgs/{}/members", org.slug);
+    let new = json!({ "handle": "nora", "name": "Nora", "role": "member", "login_link": true });
+    let added = owner.call(Method::POST, &members).json(&new);
+    let added = added.send_to(&server.base_url).await;
+    assert_eq!(added.status, 201, "{added:?}");
+    let nora = added.json()["data"].clone();
+    let secret = nora["login_link"]["secret"].as_str().expect("a secret");
+    let url = format!("{}/#/login/{secret}", server.base_url);
+    assert_eq!(nora["login_link"]["url"], url);
+
+    let login = login(secret).send_to(&server.base_url).await;
+    assert_eq!(login.json()["member"]["id"], nora["id"], "{login:?}");
+    let session = session_of(&login);
+    let nora_signed_in = Member { session, login };
+    let id = nora["id"].as_str().expect("an identifier");
+    let tokens = format!("{members}/{id}/tokens");
+    let made = nora_signed_in.call(Method::POST, &tokens);
+    let made = made.json(&json!({ "name": "Script" }));
+    let made = made.send_to(&server.base_url).await;
+    assert_eq!(made.status, 201, "{made:?}");
+    let token = made.json()["data"]["secret"].as_str().unwrap().to_owned();
+    let logout = nora_signed_in.send(&server, Method::POST, "/auth/logout");
+    assert_eq!(logout.await.status, 204);
+    assert_eq!(workspaces(&server, &token).await, 200);
 }

@@ -45,11 +45,12 @@ pub struct CredentialView {
     /// Scope of the credential.
     #[serde(rename = "narrowing")]
     pub scope: TokenScope,
-    /// Credential that created an MCP key or last rotated it, or session of an access token; `null`
+    /// Credential that created a token, created an MCP key or last rotated it, or session of an
+    /// access token; `null`
     /// if the operator issued it or the member signed in.
     pub created_with: Option<CredentialId>,
-    /// Handle of the member that created an MCP key or last rotated it, or whose session was
-    /// exchanged; `null` if the operator issued it or the member signed in.
+    /// Handle of the member that created a token, created an MCP key or last rotated it, or whose
+    /// session was exchanged; `null` if the operator issued it or the member signed in.
     pub created_by: Option<String>,
     /// Time of the last use, to within an hour; `null` if it was not used.
     pub last_used_at: Option<Timestamp>,
@@ -195,7 +196,7 @@ impl Operator<'_> {
         org: &str,
         id: CredentialId,
         kind: Option<&CredentialKind>,
-        with_created: Option<&bool>,
+        with_created: bool,
     ) -> Result<CredentialView, Error> {
         let org = self.org(org).await?;
         if let Some(kind) = kind {
@@ -213,7 +214,7 @@ impl Operator<'_> {
             }
         }
         let provisioning = self.provisioning();
-        let revoked = if with_created == Some(&true) {
+        let revoked = if with_created {
             provisioning.revoke_with_created(org.id, id).await?
         } else {
             provisioning.revoke(org.id, id).await?
@@ -229,6 +230,26 @@ impl Operator<'_> {
         let used = self.provisioning();
         let used = used.last_use(record.org_id, timeout.session).await?;
         Ok(timeout.has_ended(used, now))
+    }
+
+    /// Returns the handle of the member that created a credential, if another one created it.
+    async fn creator(
+        self,
+        record: &CredentialRecord,
+        member: &str,
+    ) -> Result<Option<String>, Error> {
+        if record.created_with.is_none() {
+            return Ok(None);
+        }
+        let provisioning = self.provisioning();
+        Ok(Some(match provisioning.creator_of_token(record).await? {
+            Some(creator) if creator != record.member_id => {
+                let found = provisioning.member_by_id(record.org_id, creator).await?;
+                found.map_or_else(|| creator.to_string(), |found| found.handle)
+            }
+            // An MCP key acts as the member that created it or last rotated it.
+            _ => member.to_owned(),
+        }))
     }
 
     async fn credential_view(
@@ -277,8 +298,7 @@ impl Operator<'_> {
             None if !is_backed => CredentialState::Ended,
             None => CredentialState::Valid,
         };
-        // An MCP key acts as the member that created it or last rotated it.
-        let created_by = record.created_with.map(|_| member.clone());
+        let created_by = self.creator(&record, &member).await?;
         Ok(CredentialView {
             id: record.id,
             kind: record.kind,

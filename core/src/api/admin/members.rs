@@ -84,6 +84,7 @@ impl Operator<'_> {
             name: new.name.clone(),
             role: self.require_role(&org, &new.role).await?,
             teams: new.teams.clone(),
+            login_link: false,
         };
         let created = self.provisioning().create_member(org.id, &new).await?;
         self.view_of(org.id, created).await

@@ -6,7 +6,7 @@ use super::members::MemberView;
 use super::organizations::CreatedOrganization;
 use super::requests::{
     EndedRole, KindFilter, MemberName, NewCredential, NewProvisionedMember, RoleAssignment,
-    WithCreated, WorkspaceFilter, WorkspaceName,
+    WorkspaceFilter, WorkspaceName,
 };
 use crate::api::call::Call;
 #[cfg(feature = "openapi")]
@@ -14,7 +14,7 @@ use crate::api::descriptions::Descriptions;
 use crate::api::input::{Empty, Input, OrgSlug};
 use crate::api::operations::{erased, functions, invoke, run};
 use crate::api::output::{Nothing, Output};
-use crate::api::requests::StatusFilter;
+use crate::api::requests::{StatusFilter, WithCreated};
 use crate::api::response::HandlerResult;
 use crate::model::{
     CreatedResource, CredentialId, DashboardSummary, Delivery, DeliveryId, EndpointId,

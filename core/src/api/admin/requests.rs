@@ -85,11 +85,6 @@ filters! {
         /// Kind of the credentials; both if omitted.
         kind: CredentialKind, parsed
     }
-    /// Treatment of what a credential created.
-    WithCreated {
-        /// True to end everything that the credential created, too.
-        with_created: bool, flag
-    }
     /// Workspace of the endpoints that a request is about.
     WorkspaceFilter {
         /// Slug or identifier of the workspace; all if omitted.

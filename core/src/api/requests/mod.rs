@@ -3,6 +3,7 @@
 mod activity;
 mod audit;
 mod citations;
+mod credentials;
 mod deliveries;
 mod memories;
 mod recalls;
@@ -10,6 +11,7 @@ mod recalls;
 use std::time::Duration;
 
 pub(super) use self::citations::RecallFilter;
+pub(super) use self::credentials::WithCreated;
 pub(super) use self::deliveries::StatusFilter;
 use crate::access::RoleRef;
 use crate::error::ProblemCode;

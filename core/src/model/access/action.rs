@@ -53,6 +53,8 @@ crate::model::names::string_enum! {
         RoleManage = "role:manage",
         /// Add, change and remove members, and assign roles.
         MemberManage = "member:manage",
+        /// Create, list and end the tokens of service accounts.
+        TokenManage = "token:manage",
         /// Read the audit log.
         AuditRead = "audit:read",
         /// Erase memories, recalls and chats, of others too, and read the receipts.

@@ -297,10 +297,10 @@ impl CredentialRecord {
 
     /// Returns true if it is an access token that a session was exchanged for.
     ///
-    /// MCP keys, which another credential created too, are scoped to a workspace.
+    /// MCP keys, which may depend on another credential too, are scoped to a workspace.
     pub(crate) fn is_of_session(&self) -> bool {
         let is_token = self.kind == CredentialKind::Bearer;
-        is_token && self.created_with.is_some() && self.scope == TokenScope::default()
+        is_token && self.is_dependent && self.scope == TokenScope::default()
     }
 
     /// Returns true if its idle time-out has ended, given the recorded time of the last use of the

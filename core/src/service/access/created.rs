@@ -16,14 +16,15 @@ use crate::error::Error;
 use crate::keys;
 use crate::model::{
     CitationSubscription, CreatedKind, CreatedResource, CredentialId, EndedReason, InboundWebhook,
-    InboundWebhookId, OrgId, RecallId, ResourceState, ResourceStatus, SubscriptionId, Timestamp,
-    Webhook, WebhookId, WorkspaceId,
+    InboundWebhookId, MemberId, OrgId, RecallId, ResourceState, ResourceStatus, SubscriptionId,
+    Timestamp, Webhook, WebhookId, WorkspaceId,
 };
 use crate::service::KnowledgeService;
 use crate::service::access::principal::{Delegator, Principal, Resource};
 use crate::service::operation::{Authorized, Prefetch};
 use crate::service::page::{Listing, Page, PageRecord, PageRequest};
 use crate::service::secrets::sealing::SealedRecord;
+use crate::service::tokens::types::ApiToken;
 use crate::service::workspace::mcp_key_types::McpKey;
 use crate::store::{Direction, Entry, Key, KeyEntry, RangeRead, Transaction, decode_value};
 
@@ -32,6 +33,7 @@ use crate::store::{Direction, Entry, Key, KeyEntry, RangeRead, Transaction, deco
 #[serde(rename_all = "snake_case")]
 pub(crate) enum CreatedRecord {
     McpKey(WorkspaceId),
+    Token(MemberId),
     Webhook(WorkspaceId),
     InboundWebhook(WorkspaceId),
     CitationSubscription(RecallId),
@@ -42,6 +44,7 @@ impl CreatedRecord {
     pub(crate) fn key(self, org: OrgId, id: Uuid) -> Key {
         match self {
             Self::McpKey(workspace) => keys::mcp_key(org, workspace, CredentialId(id)),
+            Self::Token(member) => keys::token(org, member, CredentialId(id)),
             Self::Webhook(workspace) => keys::webhook(org, workspace, WebhookId(id)),
             Self::InboundWebhook(workspace) => {
                 keys::inbound_webhook(org, workspace, InboundWebhookId(id))
@@ -350,7 +353,8 @@ pub(crate) fn endpoint_state(is_active: bool, is_confirmed: bool) -> ResourceSta
 /// Facts about a created record, from which its status follows.
 struct Facts {
     kind: CreatedKind,
-    workspace: WorkspaceId,
+    /// Workspace of the record; a token has none.
+    workspace: Option<WorkspaceId>,
     name: String,
     delegator: Delegator,
     /// Action without which it is suspended; `None` if the workspace only has to exist.
@@ -364,7 +368,7 @@ impl Facts {
         let webhook = stored.record;
         Self {
             kind: CreatedKind::Webhook,
-            workspace: webhook.workspace_id,
+            workspace: Some(webhook.workspace_id),
             name: webhook.url.as_str().to_owned(),
             delegator: stored.delegator,
             needed: Some(Action::WebhookManage),
@@ -376,7 +380,7 @@ impl Facts {
         let subscription = stored.record;
         Self {
             kind: CreatedKind::CitationSubscription,
-            workspace: subscription.workspace_id,
+            workspace: Some(subscription.workspace_id),
             name: subscription.webhook_url.as_str().to_owned(),
             delegator: stored.delegator,
             needed: Some(Action::CitationSubscriptionManage),
@@ -387,7 +391,7 @@ impl Facts {
     fn of_inbound_webhook(stored: SealedRecord<InboundWebhook>) -> Self {
         Self {
             kind: CreatedKind::InboundWebhook,
-            workspace: stored.record.workspace_id,
+            workspace: Some(stored.record.workspace_id),
             name: stored.record.name,
             delegator: stored.delegator,
             needed: Some(Action::MemoryCreate),
@@ -398,9 +402,20 @@ impl Facts {
     fn of_mcp_key(workspace: WorkspaceId, key: McpKey) -> Self {
         Self {
             kind: CreatedKind::McpKey,
-            workspace,
+            workspace: Some(workspace),
             delegator: key.delegator(),
             name: key.name,
+            needed: None,
+            state: ResourceState::Active,
+        }
+    }
+
+    fn of_token(token: ApiToken) -> Self {
+        Self {
+            kind: CreatedKind::Token,
+            workspace: None,
+            delegator: token.delegator(),
+            name: token.name,
             needed: None,
             state: ResourceState::Active,
         }
@@ -418,6 +433,11 @@ impl Facts {
                 let found = transaction.get::<McpKey>(key).await?;
                 let valid = found.filter(|key| now < key.expires_at);
                 valid.map(|key| Self::of_mcp_key(workspace, key))
+            }
+            CreatedRecord::Token(_) => {
+                let found = transaction.get::<ApiToken>(key).await?;
+                let valid = found.filter(|token| now < token.expires_at);
+                valid.map(Self::of_token)
             }
             CreatedRecord::Webhook(_) => {
                 let found = transaction.get::<SealedRecord<Webhook>>(key).await?;
@@ -455,8 +475,10 @@ impl KnowledgeService {
             let mut shown = Vec::with_capacity(found.len());
             for found in found.iter() {
                 let resource = created_resource(&mut reading, org, found, now).await?;
-                let is_known =
-                    |resource: &CreatedResource| !hidden.contains(&resource.workspace_id);
+                let is_known = |resource: &CreatedResource| {
+                    let mut place = resource.workspace_id.iter();
+                    place.all(|place| !hidden.contains(place))
+                };
                 shown.push(PageRecord::visible(resource.filter(is_known)));
             }
             Ok(shown)
@@ -483,7 +505,8 @@ async fn created_resource(
     let Some(facts) = Facts::read(transaction, record, &key, now).await? else {
         return Ok(None);
     };
-    let place = (org, facts.workspace);
+    let nowhere = WorkspaceId(Uuid::nil());
+    let place = (org, facts.workspace.unwrap_or(nowhere));
     let ending = Ending::find(transaction, place, facts.needed, facts.delegator, now).await?;
     Ok(Some(CreatedResource {
         kind: facts.kind,

@@ -101,6 +101,7 @@ impl Refusal {
             (ResourceKind::Credential, Some(workspace)) => {
                 keys::mcp_key(org, workspace, CredentialId(id))
             }
+            (ResourceKind::Credential, None) => keys::credential_id(org, CredentialId(id)),
             _ => return None,
         })
     }

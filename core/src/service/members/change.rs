@@ -2,13 +2,16 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
-use crate::access::{ActionSet, RoleRef};
-use crate::error::{EntityKind, Error};
+use crate::access::{ActionSet, CredentialKind, CredentialRecord, RoleRef, Secret, TokenScope};
+use crate::error::{EntityKind, Error, ProblemCode};
 use crate::keys;
-use crate::limits::TEAMS_PER_MEMBER_MAX;
-use crate::model::{AuditAction, Member, MemberId, OrgId, Quota, ResourceKind, WorkspaceId};
+use crate::limits::{INVITATION_LIFETIME, TEAMS_PER_MEMBER_MAX};
+use crate::model::{
+    AuditAction, CredentialId, Member, MemberId, MemberKind, OrgId, Quota, ResourceKind, Timestamp,
+    WorkspaceId,
+};
 use crate::operation::Operation;
 use crate::request::request;
 use crate::request::rules::{Items, List, Name, Parsed, Slug};
@@ -20,9 +23,14 @@ use crate::service::members::assign::{
 };
 use crate::service::members::with_roles;
 use crate::service::memories::label_counts::count_teams;
-use crate::service::operation::Prefetch;
+use crate::service::operation::{Authorized, Prefetch};
 use crate::service::page::{Listing, Page, PageRecord, PageRequest};
-use crate::service::{Caller, IfMatch, MemberAssignment, Members, NewMember, WithEtag};
+use crate::service::provision::{mark_revoked, place};
+use crate::service::sign_in::login_url;
+use crate::service::{
+    Caller, IfMatch, Issued, KnowledgeService, MemberAssignment, Members, NewMember, NewToken,
+    WithEtag,
+};
 use crate::store::{Direction, Key, Transaction};
 
 /// A role in one workspace, which replaces the role in the organisation there.
@@ -44,6 +52,49 @@ pub struct MemberDetails {
     pub member: Member,
     /// Roles that replace the one in the organisation, ordered by identifier of the workspace.
     pub workspace_roles: Vec<WorkspaceRole>,
+}
+
+/// A member that was just added.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
+pub struct AddedMember {
+    /// Fields that later responses show too.
+    #[serde(flatten)]
+    pub details: MemberDetails,
+    /// Way in for the member, returned only in this response; `null` if the request asks for none,
+    /// or if the response is repeated for an `Idempotency-Key`.
+    pub login_link: Option<LoginLink>,
+}
+
+/// A link with which a member signs in, once.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
+pub struct LoginLink {
+    /// Identifier of the link, as the audit log has it.
+    pub id: CredentialId,
+    /// Secret of the link, which [`Sessions::sign_in`](crate::service::Sessions::sign_in)
+    /// exchanges for a session.
+    #[serde(serialize_with = "expose_link")]
+    #[cfg_attr(feature = "openapi", schemars(with = "String"))]
+    pub secret: Secret,
+    /// URL of the link; `null` if the service does not know its base URL.
+    pub url: Option<String>,
+    /// Time from which the link is invalid.
+    pub expires_at: Timestamp,
+}
+
+fn expose_link<S: Serializer>(secret: &Secret, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(secret.expose())
+}
+
+/// State of a new member in the audit log.
+#[derive(Serialize)]
+struct NewMemberState<'m> {
+    #[serde(flatten)]
+    member: &'m Member,
+    /// Credential of the login link, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    login_link_id: Option<CredentialId>,
 }
 
 request! {
@@ -116,9 +167,12 @@ impl Members<'_> {
 
     /// Adds a member, without issuing a token or session.
     ///
+    /// A person gets a login link, if the request asks for it. Only this response contains it; that
+    /// of a repetition with the idempotency key does not.
+    ///
     /// # Errors
-    /// Those of [`Operation::AddMember`]; [`Error::InvalidRequest`] for an unknown or inactive role
-    /// or a role of a workspace; [`Error::Forbidden`] for a role with actions that the caller lacks
+    /// Those of [`Operation::AddMember`]; [`Error::InvalidRequest`] for an unknown or inactive
+    /// role, a role of a workspace, or the login link of a service account; [`Error::Forbidden`] for a role with actions that the caller lacks
     /// in the organisation or in a workspace, for a team that the caller cannot grant, or if anyone
     /// but an owner adds an owner; [`Error::SlugTaken`] for the handle of another or a former
     /// member.
@@ -127,8 +181,13 @@ impl Members<'_> {
         caller: &Caller,
         org_slug: &str,
         new: &NewMember,
-    ) -> Result<WithEtag<MemberDetails>, Error> {
+    ) -> Result<WithEtag<AddedMember>, Error> {
         self.service.checks().check(new)?;
+        if new.login_link && new.kind == MemberKind::ServiceAccount {
+            let (path, code) = ("login_link", ProblemCode::InvalidValue);
+            let message = "must be false: a service account has tokens and does not sign in";
+            return Err(Error::invalid(path, code, message));
+        }
         self.service
             .once(
                 Operation::AddMember,
@@ -163,19 +222,70 @@ impl Members<'_> {
                     let member = provisioning
                         .add_member(&mut op.transaction, org, new, now)
                         .await?;
-                    let resource = (ResourceKind::Member, member.id.0);
-                    op.created(AuditAction::MemberCreate, resource, &member);
+                    let login_link = invite(&mut op, &member, new.login_link);
                     let workspace_roles = Vec::new();
-                    op.done(WithEtag::strong(MemberDetails {
+                    let details = WithEtag::strong(MemberDetails {
                         member,
                         workspace_roles,
-                    }))
+                    });
+                    op.done(added(details, login_link))
                 },
                 |caller, replay| async move {
                     let member = MemberId(replay.created);
-                    self.get(&caller, org_slug, member).await
+                    let details = self.get(&caller, org_slug, member).await?;
+                    Ok(added(details, None))
                 },
             )
+            .await
+    }
+
+    /// Creates a login link for a person that a member added and that has no session or token yet.
+    ///
+    /// Only this response contains it. The link that the person had before is revoked.
+    ///
+    /// # Errors
+    /// Those of [`Operation::CreateLoginLink`]; [`Error::Forbidden`] for any other member, or one
+    /// that the caller does not cover.
+    pub async fn create_login_link(
+        self,
+        caller: &Caller,
+        org_slug: &str,
+        member: MemberId,
+    ) -> Result<LoginLink, Error> {
+        self.service
+            .perform(Operation::CreateLoginLink, caller, |caller| async move {
+                let org = caller.org();
+                let mark = keys::invitation(org, member);
+                let prefetch = details_prefetch(org, member).and_keys([mark.clone()]);
+                let mut caller = caller.authenticate(prefetch).await?;
+                let earlier = caller.prefetched::<Option<String>>(&mark)?.flatten();
+                let earlier = earlier.and_then(|hash| place(&hash));
+                caller.prefetch(Prefetch::keys(earlier)).await?;
+                let mut op = caller.in_organization(Some(org_slug)).await?;
+                let now = op.now;
+                let (stored, roles) = read_member(&mut op.transaction, org, member).await?;
+                let invited = op.transaction.get::<Option<String>>(&mark).await?;
+                let earlier = invited.ok_or_else(|| {
+                    Error::forbidden(
+                        "a login link is for a person that a member added and that has no session \
+                         or token yet",
+                    )
+                })?;
+                require_covered(&mut op, &stored, &roles).await?;
+                if let Some(key) = earlier.and_then(|hash| place(&hash))
+                    && let Some(link) = op.transaction.get::<CredentialRecord>(&key).await?
+                {
+                    mark_revoked(&mut op.transaction, (key, &link), false, now).await?;
+                }
+                let link = self
+                    .service
+                    .new_login_link(&mut op.transaction, org, member);
+                let hash = Some(link.secret.hash().to_string());
+                op.transaction.put(mark, &hash);
+                let resource = (ResourceKind::Credential, link.record.id.0);
+                op.created(AuditAction::CredentialCreate, resource, &link.record);
+                op.done(self.service.shown_login_link(link))
+            })
             .await
     }
 
@@ -282,6 +392,67 @@ impl Members<'_> {
     }
 }
 
+/// Marks a person as one who has no credential yet, creates a login link on request, and audits the
+/// addition of the member.
+fn invite(op: &mut Authorized<'_>, member: &Member, has_link: bool) -> Option<LoginLink> {
+    let (service, org) = (op.service, op.org());
+    let link = has_link.then(|| service.new_login_link(&mut op.transaction, org, member.id));
+    if member.kind == MemberKind::User {
+        let hash = link.as_ref().map(|link| link.secret.hash().to_string());
+        let mark = keys::invitation(org, member.id);
+        op.transaction.put(mark, &hash);
+    }
+    let state = NewMemberState {
+        member,
+        login_link_id: link.as_ref().map(|link| link.record.id),
+    };
+    let resource = (ResourceKind::Member, member.id.0);
+    op.created(AuditAction::MemberCreate, resource, &state);
+    link.map(|link| service.shown_login_link(link))
+}
+
+impl KnowledgeService {
+    /// Creates the login link of a new member, with whose addition it is audited.
+    fn new_login_link(
+        &self,
+        transaction: &mut Transaction,
+        org: OrgId,
+        member: MemberId,
+    ) -> Issued {
+        let new = NewToken {
+            member,
+            kind: CredentialKind::Link,
+            name: "login link of a new member".to_owned(),
+            scope: TokenScope::default(),
+            lifetime: INVITATION_LIFETIME,
+            is_long_lived: false,
+        };
+        let issued = self.generate_credential(org, &new, None);
+        self.put_credential(transaction, &issued.record, &issued.secret);
+        issued
+    }
+
+    fn shown_login_link(&self, link: Issued) -> LoginLink {
+        let base_url = self.base_url();
+        LoginLink {
+            id: link.record.id,
+            url: base_url.map(|base_url| login_url(base_url, link.secret.expose())),
+            expires_at: link.record.expires_at,
+            secret: link.secret,
+        }
+    }
+}
+
+/// Returns a new member with its login link. The entity tag is that of later responses.
+fn added(details: WithEtag<MemberDetails>, login_link: Option<LoginLink>) -> WithEtag<AddedMember> {
+    let (details, etag) = (details.value, details.etag);
+    let value = AddedMember {
+        details,
+        login_link,
+    };
+    WithEtag { value, etag }
+}
+
 /// Returns the reads of a member with its current roles.
 fn details_prefetch(org: OrgId, member: MemberId) -> Prefetch {
     let prefetch = Prefetch::keys([keys::member(org, member)]);
@@ -317,6 +488,31 @@ fn details(caller: &Principal, stored: &Member, roles: &HeldRoles) -> MemberDeta
             })
             .collect(),
     }
+}
+
+/// Checks that the caller covers a member, so that it may have a credential of it: the roles and
+/// the teams, and as an owner those of an owner.
+///
+/// # Errors
+/// [`Error::Forbidden`] otherwise.
+pub(crate) async fn require_covered(
+    op: &mut Authorized<'_>,
+    member: &Member,
+    roles: &HeldRoles,
+) -> Result<(), Error> {
+    let coverage = Coverage::of(&mut op.transaction, &op.principal).await?;
+    let authority = Authority::Caller(&coverage);
+    if roles.organization.reference() == OWNER {
+        authority.require_owner()?;
+    }
+    authority.require_member(roles)?;
+    // A private workspace that does not exist for the caller would through the credential.
+    let mut places = roles.workspaces.keys();
+    if !places.all(|place| op.principal.knows(*place)) {
+        let message = "cannot have a credential of a member that may do more than the caller";
+        return Err(Error::forbidden(message));
+    }
+    require_teams(&op.principal, &[], &member.teams)
 }
 
 /// Checks that the caller may grant the added teams and take away the removed ones.

@@ -19,7 +19,7 @@ const ROLES_PREFETCHED: usize = 128;
 ///
 /// Operations on members resolve roles that only the records of these members name, and those that
 /// change roles or members compare them with the roles of the caller.
-fn with_roles(prefetch: Prefetch, org: OrgId) -> Prefetch {
+pub(crate) fn with_roles(prefetch: Prefetch, org: OrgId) -> Prefetch {
     prefetch
         .and_range(RangeRead::first(keys::roles(org), ROLES_PREFETCHED))
         .and_range(RangeRead::first(keys::role_redirects(org), REDIRECTS_MAX))

@@ -5,7 +5,7 @@
 //! workspaces) is not limited. They are deleted in steps: the first one immediately, the others by
 //! maintenance.
 
-use crate::access::{CredentialRecord, RoleRef, SecretHash};
+use crate::access::{CredentialKind, CredentialRecord, RoleRef, SecretHash};
 use crate::error::{EntityKind, Error, ProblemCode};
 use crate::keys;
 use crate::model::{
@@ -22,6 +22,7 @@ use crate::service::memories::label_counts::count_teams;
 use crate::service::operation::Prefetch;
 use crate::service::quota::release_unit;
 use crate::service::tasks::ScheduledTask;
+use crate::service::tokens::forget_tokens;
 use crate::service::workspace::mcp_keys::{forget_keys, key_workspace};
 use crate::service::{Caller, KnowledgeService, Members};
 use crate::store::{Direction, Key, StoreExt, Transaction, decode_value};
@@ -127,6 +128,7 @@ impl KnowledgeService {
         }
         transaction.delete(key);
         transaction.delete(keys::member_refusals(org, member));
+        transaction.delete(keys::invitation(org, member));
         count_teams(transaction, org, &found.teams, &[]);
         leave_role(transaction, org, (found.role, held), member, None);
         if found.kind == MemberKind::User {
@@ -237,7 +239,7 @@ impl KnowledgeService {
         let theirs = &theirs;
         self.transact(|mut transaction| async move {
             let found = transaction.get_many::<CredentialRecord>(theirs).await?;
-            let mut mcp_keys = Vec::new();
+            let (mut mcp_keys, mut tokens) = (Vec::new(), Vec::new());
             for (key, record) in theirs.iter().zip(found) {
                 let Some(record) = record else {
                     continue;
@@ -246,8 +248,12 @@ impl KnowledgeService {
                 transaction.delete(keys::credential_id(org, record.id));
                 transaction.delete(keys::credential_use(org, record.id));
                 mcp_keys.extend(key_workspace(&record).map(|workspace| (workspace, record.id)));
+                if record.kind == CredentialKind::Bearer {
+                    tokens.push(record.id);
+                }
             }
             forget_keys(&mut transaction, org, &mcp_keys).await?;
+            forget_tokens(&mut transaction, org, member, &tokens).await?;
             Ok(transaction.done(()))
         })
         .await

@@ -47,7 +47,7 @@ impl Authorized<'_> {
     /// # Errors
     /// [`Error::IdempotencyKeyReused`] otherwise, also if the request was the same, which is then
     /// replayed; those of the store.
-    pub(super) async fn check_idempotency_key(&mut self) -> Result<(), Error> {
+    pub(crate) async fn check_idempotency_key(&mut self) -> Result<(), Error> {
         let creation = self.creation.as_deref();
         let Some(request) = creation.and_then(|found| found.request(self.operation)) else {
             return Ok(());

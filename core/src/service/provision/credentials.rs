@@ -8,10 +8,10 @@ use crate::access::{CredentialKind, CredentialRecord, Secret, SecretHash, TokenS
 use crate::env::Env;
 use crate::error::{EntityKind, Error, ProblemCode};
 use crate::keys;
-use crate::limits::SCOPE_ITEMS_MAX;
+use crate::limits::{SCOPE_ITEMS_MAX, TOKEN_LIFETIME_CEILING};
 use crate::model::{
-    AudienceLabel, AuditAction, CreatedResource, CredentialId, Member, OrgId, ResourceKind,
-    Timestamp, WorkspaceId,
+    AudienceLabel, AuditAction, CreatedResource, CredentialId, Member, MemberId, OrgId,
+    ResourceKind, Timestamp, WorkspaceId,
 };
 use crate::request::rules::{Field, Id, Items, List, Name, Parsed};
 use crate::request::{Path, Problems};
@@ -20,14 +20,14 @@ use crate::service::access::created::EndedCredential;
 use crate::service::audit::write::{Actor, AuditedOperation};
 use crate::service::page::{Listing, Page, PageRecord, PageRequest};
 use crate::service::tasks::ScheduledTask;
+use crate::service::tokens::forget_tokens;
+use crate::service::tokens::types::ApiToken;
 use crate::service::workspace::mcp_keys::{forget_keys, key_workspace};
 use crate::store::{Direction, Key, KeyEntry, RangeRead, StoreExt, Transaction, decode_value};
 
 /// A list in the scope of a token.
 type ScopeList<R> = Option<List<R, Items<0, SCOPE_ITEMS_MAX>>>;
 
-/// Maximum lifetime of a token or session.
-const LIFETIME_MAX: Duration = Duration::from_secs(400 * 24 * 60 * 60);
 /// Maximum lifetime of a login link.
 const LINK_LIFETIME_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 /// Maximum lifetime of one that is long-lived by request.
@@ -48,7 +48,7 @@ impl Provisioning<'_> {
         let lifetime_max = match (new.kind, new.is_long_lived) {
             (CredentialKind::Link, _) => LINK_LIFETIME_MAX,
             (_, true) => LONG_LIFETIME_MAX,
-            (_, false) => LIFETIME_MAX,
+            (_, false) => TOKEN_LIFETIME_CEILING,
         };
         if new.lifetime.is_zero() || new.lifetime > lifetime_max {
             let requirement = match new.kind {
@@ -169,6 +169,20 @@ impl Provisioning<'_> {
         Ok(found.map(|found| found.value))
     }
 
+    /// Returns the member that created a token; `None` for one that the operator issued, and for
+    /// any other credential.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub(crate) async fn creator_of_token(
+        &self,
+        record: &CredentialRecord,
+    ) -> Result<Option<MemberId>, Error> {
+        let token = keys::token(record.org_id, record.member_id, record.id);
+        let found = self.service.store().get_as::<ApiToken>(&token).await?;
+        Ok(found.and_then(|found| found.value.created_by))
+    }
+
     /// Lists the MCP keys, webhooks and subscriptions that a token or session created or last took
     /// over, also after its end.
     ///
@@ -269,7 +283,23 @@ pub(in crate::service) async fn revoke(
     (key, before): (Key, CredentialRecord),
     with_created: bool,
 ) -> Result<CredentialRecord, Error> {
-    let (org, id, now) = (before.org_id, before.id, env.now());
+    let now = env.now();
+    let after = mark_revoked(transaction, (key, &before), with_created, now).await?;
+    let resource = (ResourceKind::Credential, after.id.0);
+    let action = AuditAction::CredentialRevoke;
+    let operation = AuditedOperation::begin(transaction, env, now);
+    operation.changed(transaction, actor, action, resource, &before, &after);
+    Ok(after)
+}
+
+/// Revokes a credential, which its caller audits.
+pub(in crate::service) async fn mark_revoked(
+    transaction: &mut Transaction,
+    (key, before): (Key, &CredentialRecord),
+    with_created: bool,
+    now: Timestamp,
+) -> Result<CredentialRecord, Error> {
+    let (org, id) = (before.org_id, before.id);
     let after = CredentialRecord {
         revoked_at: before.revoked_at.or(Some(now)),
         is_revoked_with_created: with_created,
@@ -277,14 +307,13 @@ pub(in crate::service) async fn revoke(
     };
     transaction.put(key, &after);
     note_end(transaction, &after, now).await?;
+    // An MCP key or a token no longer counts towards its limit.
     if let Some(workspace) = key_workspace(&after) {
-        // An MCP key no longer counts towards its quota.
         forget_keys(transaction, org, &[(workspace, id)]).await?;
     }
-    let resource = (ResourceKind::Credential, id.0);
-    let action = AuditAction::CredentialRevoke;
-    let operation = AuditedOperation::begin(transaction, env, now);
-    operation.changed(transaction, actor, action, resource, &before, &after);
+    if after.kind == CredentialKind::Bearer {
+        forget_tokens(transaction, org, after.member_id, &[id]).await?;
+    }
     Ok(after)
 }
 
@@ -324,7 +353,25 @@ impl KnowledgeService {
         new: &NewToken,
         idle_timeout: Option<Duration>,
     ) -> Issued {
-        let (env, org) = (self.env(), actor.org);
+        let issued = self.generate_credential(actor.org, new, idle_timeout);
+        let record = &issued.record;
+        self.create_credential(transaction, actor, record, &issued.secret);
+        if record.kind == CredentialKind::Bearer {
+            let token = ApiToken::of(record, actor.member);
+            transaction.add(keys::token_count(record.org_id, record.member_id), 1);
+            self.put_token(transaction, record.org_id, &token);
+        }
+        issued
+    }
+
+    /// Generates a credential, without writing it.
+    pub(in crate::service) fn generate_credential(
+        &self,
+        org: OrgId,
+        new: &NewToken,
+        idle_timeout: Option<Duration>,
+    ) -> Issued {
+        let env = self.env();
         let now = env.now();
         let secret = Secret::generate(new.kind, org, env);
         let record = CredentialRecord {
@@ -342,7 +389,6 @@ impl KnowledgeService {
             revoked_at: None,
             is_revoked_with_created: false,
         };
-        self.create_credential(transaction, actor, &record, &secret);
         Issued { secret, record }
     }
 
@@ -372,6 +418,10 @@ impl KnowledgeService {
         let id_key = keys::credential_id(record.org_id, record.id);
         transaction.create(key.clone(), record);
         transaction.put(id_key.clone(), &secret.hash().to_string());
+        if record.kind != CredentialKind::Link {
+            // From now on, a link would be a way into what belongs to the member.
+            transaction.delete(keys::invitation(record.org_id, record.member_id));
+        }
         ScheduledTask::record(key)
             .and(id_key)
             .and(keys::credential_use(record.org_id, record.id))

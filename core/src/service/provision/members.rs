@@ -21,11 +21,17 @@ impl Provisioning<'_> {
     /// Adds a member.
     ///
     /// # Errors
-    /// [`Error::InvalidRequest`], also for an unknown role or a role of a workspace;
+    /// [`Error::InvalidRequest`], also for an unknown role, a role of a workspace, or a request for
+    /// a login link, which [`Self::issue`] creates;
     /// [`Error::NotFound`] for an unknown organisation; [`Error::SlugTaken`] for the handle of
     /// another or a former member; [`Error::QuotaExceeded`].
     pub async fn create_member(&self, org: OrgId, new: &NewMember) -> Result<Member, Error> {
         self.service.checks().check(new)?;
+        if new.login_link {
+            let (path, code) = ("login_link", ProblemCode::InvalidValue);
+            let message = "must be false: the operator issues a login link by itself";
+            return Err(Error::invalid(path, code, message));
+        }
         let env = self.service.env();
         self.service
             .transact(|mut transaction| async move {

@@ -15,7 +15,7 @@ mod members;
 mod organizations;
 mod removal;
 
-pub(in crate::service) use self::credentials::{place, revoke};
+pub(in crate::service) use self::credentials::{mark_revoked, place, revoke};
 pub use self::endpoints::{EndpointKind, EndpointSummary};
 
 use std::time::Duration;
@@ -28,7 +28,7 @@ use crate::keys;
 use crate::limits::TEAMS_PER_MEMBER_MAX;
 use crate::model::{AudienceLabel, MemberId, MemberKind, OrgId, Organization, WorkspaceAccess};
 use crate::request::request;
-use crate::request::rules::{Items, List, Name, Object, Parsed, Slug};
+use crate::request::rules::{Flag, Items, List, Name, Object, Parsed, Slug};
 use crate::service::page::{Listing, Page, PageRecord, PageRequest};
 use crate::service::{ClientInfo, KnowledgeService};
 use crate::store::{Direction, Key, KeyRange, MaybeSend, StoreExt, Transaction, decode_value};
@@ -92,6 +92,10 @@ request! {
         role: RoleRef as Parsed<RoleRef>,
         /// Teams. Their names have the form of slugs.
         teams: Vec<String> as List<Slug, Items<0, TEAMS_PER_MEMBER_MAX>> = Vec::new(),
+        /// True for a login link in the response, with which a person signs in once, within a day.
+        ///
+        /// Only members that add a member get one so: the operator issues links.
+        login_link: bool as Flag = false,
     }
 }
 

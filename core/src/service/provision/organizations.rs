@@ -34,6 +34,7 @@ impl Provisioning<'_> {
             name: new.owner.name.clone(),
             role: RoleRef::BuiltIn(BuiltInRole::Owner),
             teams: new.owner.teams.clone(),
+            login_link: false,
         };
         let (slug, owner) = (&new.slug, &owner);
         let env = self.service.env();

@@ -48,7 +48,11 @@ pub struct IssuedMcpKey {
     pub secret: Option<Secret>,
 }
 
-fn expose<S: Serializer>(secret: &Option<Secret>, serializer: S) -> Result<S::Ok, S::Error> {
+/// Serialises the clear text of a secret.
+pub(crate) fn expose<S: Serializer>(
+    secret: &Option<Secret>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
     secret.as_ref().map(Secret::expose).serialize(serializer)
 }
 

@@ -12,7 +12,7 @@ use crate::make::{ACME, ADMIN, MILLISECOND};
 use crate::world::World;
 
 /// Operations that a repeated `POST` is harmless for, or that repeat nothing, with the reason.
-const WITHOUT_KEY: [(Operation, &str); 12] = [
+const WITHOUT_KEY: [(Operation, &str); 13] = [
     (Operation::CheckMemoryAccess, "reads only"),
     (Operation::ReportSync, "sets the state of a connector"),
     (Operation::NoteMcpKeyUse, "sets the time of a use"),
@@ -30,6 +30,10 @@ const WITHOUT_KEY: [(Operation, &str); 12] = [
     ),
     (
         Operation::RotateCitationSubscriptionSecret,
+        "a replay could not show the secret",
+    ),
+    (
+        Operation::CreateLoginLink,
         "a replay could not show the secret",
     ),
     (Operation::RedeliverToWebhook, "queues an existing delivery"),
@@ -80,21 +84,17 @@ impl Answer {
     /// Returns the response as a replay of it has to be: without secrets.
     pub(super) fn replayed(mut self) -> Self {
         self.is_replay = true;
-        for secret in ["secret", "signing_secret"] {
-            if let Some(secret) = self.body.get_mut(secret) {
-                assert!(secret.is_string(), "the first response has no secret");
-                *secret = Value::Null;
-            }
+        for secret in secrets_in(&mut self.body) {
+            assert!(secret.is_string(), "the first response has no secret");
+            *secret = Value::Null;
         }
         self
     }
 
     /// Returns the body without secrets, which some of the compared responses may have.
     pub(super) fn replayed_body(mut self) -> Value {
-        for secret in ["secret", "signing_secret"] {
-            if let Some(secret) = self.body.get_mut(secret) {
-                *secret = Value::Null;
-            }
+        for secret in secrets_in(&mut self.body) {
+            *secret = Value::Null;
         }
         self.body
     }
@@ -105,6 +105,18 @@ impl Answer {
         assert_eq!(self.status, spec.success, "{:?}: {self:?}", spec.operation);
         self
     }
+}
+
+/// Returns the secrets of a response, which a replay does not show.
+fn secrets_in(body: &mut Value) -> impl Iterator<Item = &mut Value> {
+    let is_enveloped = body["data"].is_object();
+    let record = match is_enveloped {
+        true => &mut body["data"],
+        false => body,
+    };
+    let fields = record.as_object_mut().into_iter().flatten();
+    let secrets = fields.filter(|(name, _)| ["secret", "signing_secret"].contains(&name.as_str()));
+    secrets.map(|(_, value)| value)
 }
 
 /// Sends a request to a service.

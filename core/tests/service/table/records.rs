@@ -3,14 +3,16 @@
 use knowledge_core::access::{ActionSet, BaseRole};
 use knowledge_core::model::{
     ChatId, ConnectorId, CredentialId, DeliveryId, ErasureId, EventType, InboundWebhookId,
-    MemberId, MemoryId, NewErasure, RecallId, RoleId, SubscriptionId, WebhookId,
+    MemberId, MemberKind, MemoryId, NewErasure, RecallId, RoleId, SubscriptionId, WebhookId,
 };
-use knowledge_core::service::Endpoint;
+use knowledge_core::service::{Endpoint, NewApiToken};
 
 use super::callers::Caller;
 use crate::dispatching::answer;
 use crate::inbound_sender::Sender;
-use crate::make::{HOUR, MEMBER, VIEWER, failure, new_chat, new_mcp_key, new_memory, new_recall};
+use crate::make::{
+    HOUR, MEMBER, VIEWER, failure, new_chat, new_mcp_key, new_member, new_memory, new_recall,
+};
 use crate::world::World;
 use knowledge_testing::requests::with;
 
@@ -25,6 +27,11 @@ pub(super) struct Records {
     pub(super) role: RoleId,
     /// Member with a role in the workspace.
     pub(super) member: MemberId,
+    /// Person with an unused login link.
+    pub(super) invited: MemberId,
+    /// Service account with two tokens.
+    pub(super) account: MemberId,
+    pub(super) token: CredentialId,
     pub(super) recall: RecallId,
     pub(super) erasure: ErasureId,
     pub(super) subscription: SubscriptionId,
@@ -81,7 +88,11 @@ impl Records {
         let member = world.member(MEMBER).await;
         let assigned = world.assign_in(member, workspace, Some(VIEWER));
         assigned.await.unwrap();
+        let (invited, (account, token)) = (invited(world).await, account(world).await);
         Self {
+            invited,
+            account,
+            token,
             memory: memories[0],
             connector,
             mcp_key: world.mcp_key_for("org:acme").await.summary.id,
@@ -106,4 +117,28 @@ impl Records {
         world.finish(&claimed, &answer(500)).await;
         ping().await
     }
+}
+
+/// Adds a person with an unused login link.
+async fn invited(world: &World) -> MemberId {
+    let new = with(new_member("invited", VIEWER), |new| new.login_link = true);
+    let added = world.add_member(&new).await.unwrap();
+    added.value.details.member.id
+}
+
+/// Adds a service account with two tokens that a session created, and returns one of them.
+async fn account(world: &World) -> (MemberId, CredentialId) {
+    let new = with(new_member("bot", VIEWER), |new| {
+        new.kind = MemberKind::ServiceAccount;
+    });
+    let account = world.add(&new).await;
+    // Not that of the caller, which the service would know then.
+    let session = world.session(world.owner_id).await.secret.into();
+    let new = NewApiToken::builder().name("Search").build();
+    let mut token = CredentialId(uuid::Uuid::nil());
+    for _ in 0..2 {
+        let created = world.by(&session).create_token(account, &new);
+        token = created.await.unwrap().token.id;
+    }
+    (account, token)
 }

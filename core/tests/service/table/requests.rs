@@ -192,6 +192,12 @@ async fn path(world: &World, records: &Records, spec: &OperationSpec) -> String 
         };
         delivery = records.deliveries(world, endpoint).await.to_string();
     }
+    let member = match spec.path {
+        // Others manage the tokens of service accounts only.
+        path if path.contains("/tokens") => records.account,
+        path if path.ends_with("/login-links") => records.invited,
+        _ => records.member,
+    };
     let path = spec
         .path
         .replace("{id}", &id)
@@ -201,7 +207,8 @@ async fn path(world: &World, records: &Records, spec: &OperationSpec) -> String 
         .replace("{keyId}", &records.mcp_key.to_string())
         .replace("{sessionId}", &records.chat.to_string())
         .replace("{roleId}", &records.role.to_string())
-        .replace("{memberId}", &records.member.to_string())
+        .replace("{memberId}", &member.to_string())
+        .replace("{tokenId}", &records.token.to_string())
         .replace("{workspaceId}", &workspace.to_string())
         .replace("{webhookId}", &webhook)
         .replace("{deliveryId}", &delivery);
@@ -279,6 +286,7 @@ fn body(world: &World, records: &Records, operation: Operation) -> Value {
         Operation::AddMember => json!({
             "handle": "grace", "name": "Grace", "role": "member",
         }),
+        Operation::CreateToken => json!({ "name": "Search", "expires_in_seconds": 3600 }),
         Operation::UpdateMember => json!({ "name": "Renamed", "role": "viewer" }),
         Operation::AssignWorkspaceRole => json!({ "role": "member" }),
         Operation::CreateRecall => json!({
@@ -323,6 +331,10 @@ fn body(world: &World, records: &Records, operation: Operation) -> Value {
         | Operation::GetMember
         | Operation::RemoveMember
         | Operation::EndWorkspaceRole
+        | Operation::CreateLoginLink
+        | Operation::ListTokens
+        | Operation::GetToken
+        | Operation::EndToken
         | Operation::ListRecalls
         | Operation::GetRecall
         | Operation::DeleteRecall

@@ -18,6 +18,7 @@ suite![
     member_cannot_grant_role_beyond_their_own,
     restricted_admin_cannot_lift_restriction,
     member_manager_cannot_remove_member_beyond_their_own,
+    added_person_gets_login_link_on_request,
 ];
 
 fn members(org: &OrgFixture) -> String {
@@ -47,7 +48,8 @@ async fn member_is_added_updated_and_removed() {
     {
       "data": {
         "id": "<uuid 1>", "kind": "service_account", "handle": "crawler", "name": "The crawler",
-        "role": "viewer", "teams": ["platform"], "created_at": "<time>", "workspace_roles": []
+        "role": "viewer", "teams": ["platform"], "created_at": "<time>", "workspace_roles": [],
+        "login_link": null
       }
     }
     "#);
@@ -57,7 +59,13 @@ async fn member_is_added_updated_and_removed() {
         added.json()["data"]["id"].as_str().unwrap()
     );
     let read = by(owner, get(&member)).await;
-    assert_eq!((read.status.as_u16(), read.json()), (200, added.json()));
+    let mut details = added.json();
+    // Only the addition can have a login link.
+    details["data"]
+        .as_object_mut()
+        .unwrap()
+        .remove("login_link");
+    assert_eq!((read.status.as_u16(), read.json()), (200, details));
     assert_eq!(read.header("etag"), added.header("etag"));
     let taken = by(owner, post(members(org)).json(&body)).await;
     insta::assert_snapshot!(error(&taken), @"409 slug_taken: the handle is or was used by another member; choose another");
@@ -154,7 +162,7 @@ async fn member_reports_all_problems() {
           required: name is required
           invalid_value: role must be viewer, member, admin, owner or the UUID of a custom role
           invalid_value: teams[1] must have 1 to 64 characters of a-z 0-9 - _ .
-          unknown_field: email is unknown; known fields: kind, handle, name, role, teams
+          unknown_field: email is unknown; known fields: kind, handle, name, role, teams, login_link
     "# }
 }
 
@@ -239,4 +247,43 @@ async fn member_manager_cannot_remove_member_beyond_their_own() {
     assert_eq!(by(keeper, delete(&path)).await.status, 403);
     let renamed = patch(&path).json(&json!({ "name": "Nobody" }));
     assert_eq!(by(keeper, renamed).await.status, 403);
+}
+
+async fn added_person_gets_login_link_on_request() {
+    let org = own_org();
+    let keeper = &org.members.keeper.session;
+    let mut body = new("invited", "viewer");
+    body["login_link"] = json!(true);
+    let call = post(members(org)).json(&body).key("invitation");
+    let added = by(keeper, call.clone()).await;
+    assert_eq!(added.status, 201, "{added:?}");
+    let link = added.json()["data"]["login_link"].clone();
+    let secret = link["secret"].as_str().unwrap().to_owned();
+    assert!(secret.starts_with("wkl_"), "{link}");
+    if let Some(url) = link["url"].as_str() {
+        assert!(url.ends_with(&format!("/#/login/{secret}")), "{url}");
+    }
+    // It is in the first response only.
+    let again = by(keeper, call).await;
+    assert_eq!(again.header("idempotent-replayed"), "true");
+    assert_eq!(again.json()["data"]["login_link"], Value::Null);
+    assert_eq!(again.json()["data"]["id"], added.json()["data"]["id"]);
+
+    // Until the person signs in, there can be another one, which replaces it.
+    let person = added.json()["data"]["id"].as_str().unwrap().to_owned();
+    let links = format!("{}/{person}/login-links", members(org));
+    let other = by(keeper, post(&links)).await;
+    assert_eq!(other.status, 200, "{other:?}");
+    let other = other.json()["data"]["secret"].as_str().unwrap().to_owned();
+    assert!(other.starts_with("wkl_") && other != secret);
+    // It is no way into what belongs to somebody.
+    let links = format!("{}/{}/login-links", members(org), org.members.viewer.id);
+    let refused = by(&org.members.owner.session, post(&links)).await;
+    insta::assert_snapshot!(error(&refused), @r#"403 forbidden: a login link is for a person that a member added and that has no session or token yet {"permission":null}"#);
+
+    let mut account = new("crawler", "viewer");
+    account["kind"] = json!("service_account");
+    account["login_link"] = json!(true);
+    let refused = by(keeper, post(members(org)).json(&account)).await;
+    insta::assert_snapshot!(problems(&refused), @"invalid_value: login_link must be false: a service account has tokens and does not sign in");
 }

@@ -19,6 +19,7 @@ mod reviews;
 mod roles;
 mod sources;
 mod takeovers;
+mod tokens;
 mod webhooks;
 mod workspaces;
 
@@ -42,6 +43,7 @@ suites![
     roles,
     sources,
     takeovers,
+    tokens,
     webhooks,
     workspaces,
 ];

@@ -80,7 +80,7 @@ async fn role_reports_all_problems() {
           invalid_value: base_role must be one of viewer, member
           too_large: description must have at most 1024 characters
           invalid_value: workspace_id must be a UUID
-          invalid_value: actions.allow[1] must be one of memory:read, memory:read_confidential, memory:read_restricted, memory:create, memory:update, memory:share, memory:declassify, memory:review, memory:delete, dashboard:read, connector:report, connector:manage, mcp_key:manage, chat:write, recall:create, citation_subscription:manage, webhook:manage, inbound_webhook:manage, role:read, role:manage, member:manage, audit:read, erasure:manage
+          invalid_value: actions.allow[1] must be one of memory:read, memory:read_confidential, memory:read_restricted, memory:create, memory:update, memory:share, memory:declassify, memory:review, memory:delete, dashboard:read, connector:report, connector:manage, mcp_key:manage, chat:write, recall:create, citation_subscription:manage, webhook:manage, inbound_webhook:manage, role:read, role:manage, member:manage, token:manage, audit:read, erasure:manage
           unknown_field: is_active is unknown; known fields: name, slug, base_role, description, workspace_id, actions
     "# }
 }

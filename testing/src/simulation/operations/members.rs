@@ -11,13 +11,15 @@ use crate::model::{
     Asked, AuditFacts, ErrorResponse, Expected, Model, Moment, OWNER, Org, RequestErrors, Response,
     Who, none_of,
 };
+use crate::requests::HOUR;
 use crate::simulation::call::{Listing, Request};
+use crate::simulation::indeterminate::Changes;
 use crate::simulation::resolve::View;
 use crate::simulation::world::OrgState;
 use crate::strategies::{EntityRef, RoleEntityRef, entity, etag, governor, name, page, role_pick};
 use knowledge_core::ProblemCode;
-use knowledge_core::access::BuiltInRole;
-use knowledge_core::model::{Member, MemberId, MemberKind, Quota, Timestamp};
+use knowledge_core::access::{BuiltInRole, CredentialKind, CredentialRecord, TokenScope};
+use knowledge_core::model::{CredentialId, Member, MemberId, MemberKind, Quota, Timestamp};
 use knowledge_core::service::{
     AuditAction, IfMatch, MemberDetails, MemberUpdate, NewMember, PageRequest, WorkspaceRole,
 };
@@ -27,6 +29,7 @@ requests! {
     ListMembers by members.list { org: String, page: PageRequest }
     GetMember by members.get tagged { org: String, member: MemberId }
     AddMember by members.add tagged { org: String, new: NewMember }
+    CreateLoginLink by members.create_login_link { org: String, member: MemberId }
     UpdateMember by members.update tagged {
         org: String,
         member: MemberId,
@@ -63,17 +66,19 @@ pub(super) fn strategies() -> Vec<Weighted> {
             })
         })
     });
-    let new = (handle(), name(), first_role(), teams());
+    let person = (handle(), prop::bool::weighted(0.2));
+    let new = (person, name(), first_role(), teams());
     let add = by_session(
         governor(),
         new,
-        |view, by, org, (handle, name, role, teams)| {
+        |view, by, org, ((handle, login_link), name, role, teams)| {
             let new = NewMember::builder()
                 .kind(MemberKind::User)
                 .handle(handle)
                 .name(name)
                 .role(view.role_ref(role))
-                .teams(teams);
+                .teams(teams)
+                .login_link(login_link);
             AddMember::new(by, org, new.build())
         },
     );
@@ -87,6 +92,16 @@ pub(super) fn strategies() -> Vec<Weighted> {
         ),
         of(4, add),
         of(2, update()),
+        of(
+            1,
+            by_session(
+                governor(),
+                (entity(), prop::bool::weighted(0.8)),
+                |view, by, org, (member, is_added)| {
+                    CreateLoginLink::new(by, org, chosen(view, member, is_added))
+                },
+            ),
+        ),
         // Mostly members that were added later, so that the others remain.
         alone(
             2,
@@ -225,16 +240,74 @@ impl Request for AddMember {
             teams: new.teams.clone(),
             created_at: at.now,
         };
+        let login_link = new.login_link.then(|| {
+            let id = at
+                .learned
+                .and_then(|response| response.get("/login_link/id"));
+            let (id, until) = (model.made(id), at.now.plus(24 * HOUR));
+            let secret = model.secret(at, "/login_link/secret", "wkl_");
+            json!({ "id": id, "secret": secret, "url": null, "expires_at": until })
+        });
         let org = model.org_mut(who.org);
         org.members.insert(member.id, member.clone());
-        let entry = AuditFacts::ok(member.id, (), &member);
+        if member.kind == MemberKind::User {
+            org.invited.insert(member.id);
+        }
+        let mut after = json!(member);
+        if let Some(link) = &login_link {
+            after["login_link_id"] = link["id"].clone();
+        }
+        let entry = AuditFacts::ok(member.id, (), &after);
         org.audit(&who, AuditAction::MemberCreate, entry, at.now);
         let details = details(org, &who, &member);
-        Ok(model.tagged(&details, at))
+        let mut response = model.tagged(&details, at);
+        response.body["login_link"] = json!(login_link);
+        Ok(response)
     }
 
     fn learn(&self, org_state: &mut OrgState, response: &Response) {
         org_state.members.extend(response.id().map(MemberId));
+    }
+
+    fn reconstruct(&self, _model: &Model, changes: &Changes<'_>) -> Result<Response, String> {
+        let mut response = changes.created()?;
+        let (_, page) = changes.audit_page()?;
+        let link = &page["body"]["single"]["after"]["login_link_id"];
+        response.body["login_link"] = json!({ "id": link });
+        Ok(response)
+    }
+}
+
+impl Request for CreateLoginLink {
+    fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
+        let place = (&*self.org, self.member);
+        let (who, member) = find(model, self.asked(), place, at.now)?;
+        let org = model.org(who.org);
+        if org.exceeds_credential(&who, &member) || !org.invited.contains(&self.member) {
+            return Err(ErrorResponse::Forbidden.into());
+        }
+        let record = CredentialRecord {
+            id: CredentialId(model.made(at.learned.and_then(Response::id))),
+            kind: CredentialKind::Link,
+            name: "login link of a new member".to_owned(),
+            org_id: who.org,
+            member_id: self.member,
+            scope: TokenScope::default(),
+            created_with: None,
+            is_dependent: false,
+            idle_timeout_seconds: None,
+            created_at: at.now,
+            expires_at: at.now.plus(24 * HOUR),
+            revoked_at: None,
+            is_revoked_with_created: false,
+        };
+        let secret = model.secret(at, "/secret", "wkl_");
+        let entry = AuditFacts::ok(record.id, (), &record);
+        let org = model.org_mut(who.org);
+        org.audit(&who, AuditAction::CredentialCreate, entry, at.now);
+        let (id, until) = (record.id, record.expires_at);
+        let body = json!({ "id": id, "secret": secret, "url": null, "expires_at": until });
+        Ok(Response::of(&body))
     }
 }
 
@@ -308,11 +381,14 @@ impl Request for RemoveMember {
         model.tokens_mut().retain(|_, token| !is_theirs(token));
         let org = model.org_mut(who.org);
         org.members.remove(&self.member);
+        org.invited.remove(&self.member);
         org.former_handles.insert(before.handle.clone());
         org.former_members.insert(self.member, at.now);
         org.overrides
             .retain(|(holder, _), _| *holder != self.member);
         org.mcp_keys.retain(|_, key| key.acts_as != self.member);
+        org.api_tokens
+            .retain(|_, token| token.member_id != self.member);
         let entry = AuditFacts::ok(self.member, &before, ());
         org.audit(&who, AuditAction::MemberRemove, entry, at.now);
         Ok(Response::done())

@@ -23,6 +23,7 @@ mod retention;
 mod role_assignment;
 mod roles;
 mod subscriptions;
+mod tokens;
 mod webhooks;
 mod workspaces;
 
@@ -427,6 +428,7 @@ fn groups() -> [Vec<Weighted>; 3] {
             roles::strategies(),
             role_assignment::strategies(),
             members::strategies(),
+            tokens::strategies(),
             operator::strategies(),
         ]
         .into_iter()

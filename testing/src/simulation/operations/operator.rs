@@ -123,6 +123,7 @@ impl Request for Revoke {
         let after: CredentialRecord = record.clone();
         let org = model.org_mut(self.org);
         org.mcp_keys.remove(&self.credential);
+        org.api_tokens.remove(&self.credential);
         let entry = AuditFacts::ok(self.credential, &before, &after);
         org.audit_by_operator(AuditAction::CredentialRevoke, entry, at.now);
         Ok(Response::of(&after))

@@ -25,6 +25,7 @@ use crate::service::meta::Schema;
 use crate::service::operation::idempotency::IdempotencyRecord;
 use crate::service::secrets::sealing::SealedRecord;
 use crate::service::tasks::ScheduledTask;
+use crate::service::tokens::types::ApiToken;
 use crate::service::verify::expectation::Expectation;
 use crate::service::verify::problem::Expectations;
 use crate::service::verify::verifier::Verifier;

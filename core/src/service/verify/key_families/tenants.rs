@@ -15,6 +15,7 @@ use crate::partition::Placement;
 use crate::service::access::created::CreatedRecord;
 use crate::service::access::principal::Delegator;
 use crate::service::tasks::ScheduledTask;
+use crate::service::tokens::types::ApiToken;
 use crate::service::verify::difference::DifferenceCode;
 use crate::service::verify::expectation::Expectation;
 use crate::service::verify::problem::{Expectations, Problem};
@@ -267,6 +268,24 @@ pub(super) fn credential_id(
     Ok(vec![Expectation::Contains(keys::credential(parsed), says)])
 }
 
+pub(super) fn token(
+    _: &mut Verifier,
+    entry: &KeyEntry,
+    token: ApiToken,
+    org: OrgId,
+    member: MemberId,
+) -> Expectations {
+    let task = ScheduledTask::record(entry.key.clone());
+    let task = task.counted_by(keys::token_count(org, member));
+    let place = (token.id.0, CreatedRecord::Token(member));
+    let indexed = indexed_by_credential(org, token.delegator(), place);
+    let expectations = [
+        Expectation::present_or_former(org, member),
+        Expectation::Scheduled(token.expires_at, task),
+    ];
+    Ok(expectations.into_iter().chain(indexed).collect())
+}
+
 /// Expects that what a credential created acts for it.
 pub(super) fn created_with(
     _: &mut Verifier,
@@ -278,7 +297,7 @@ pub(super) fn created_with(
 ) -> Expectations {
     let delegator = json!({ "delegator": { "credential": credential } });
     let says = match record {
-        CreatedRecord::McpKey(_) => json!({ "created_with": credential }),
+        CreatedRecord::McpKey(_) | CreatedRecord::Token(_) => json!({ "created_with": credential }),
         _ => delegator,
     };
     Ok(vec![Expectation::Contains(record.key(org, resource), says)])
