@@ -282,6 +282,7 @@ macro_rules! families {
             checked by workspaces::inbound_webhook();
         /// Workspace of an inbound webhook, also of a deleted one, whose source stays closed.
         inbound_webhook_id(org: OrgId, webhook: InboundWebhookId) => WorkspaceId,
+            range inbound_webhook_ids(org),
             checked by workspaces::inbound_webhook_id(org, webhook);
         /// Counter of inbound webhooks; guards the limit.
         inbound_webhook_count(org: OrgId, workspace: WorkspaceId) => Count,

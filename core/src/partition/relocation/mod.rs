@@ -7,8 +7,8 @@
 //!    from the beginning. Then a hold in the old store rejects its commits, the difference is copied,
 //!    and counts and checksums are compared. Until then a move can be cancelled. The hold is sealed,
 //!    and what others would find without the key of the organisation (`shared_families`) follows.
-//! 2. *Switching.* The credentials are deleted in the old store, which answers nobody from then on,
-//!    and the hold of the new one ends.
+//! 2. *Switching.* The credentials and the places of the inbound webhooks are deleted in the old
+//!    store, which answers nobody from then on, and the hold of the new one ends.
 //! 3. *Removing.* The directory names the new partition. The old store is emptied, and its hold ends.
 //!
 //! Commands that move the same organisation at the same time exclude each other: each rewrites the

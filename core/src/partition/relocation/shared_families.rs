@@ -30,8 +30,15 @@ pub(super) async fn copy_credentials(
     batch.end().await
 }
 
-/// Deletes the credentials, and with them what the source answers.
+/// Deletes the credentials and the places of the inbound webhooks, and with them what the source
+/// answers: signed messages need no credential.
 pub(super) async fn delete_credentials(source: &Side, org: OrgId) -> Result<(), MoveError> {
+    let inbound = source
+        .store
+        .scan_all(&keys::inbound_webhook_ids(org))
+        .await?;
+    let inbound = inbound.into_iter().map(|found| found.key).collect();
+    delete(source, inbound).await?;
     delete(source, credentials(source, org).await?).await
 }
 
