@@ -272,6 +272,7 @@ impl Endings {
         delegators.retain(|delegator| seen.insert(*delegator));
         let reads = reads_of(place, delegators.iter().copied());
         transaction.prefetch(reads, Vec::new()).await?;
+        Principal::prefetch_referenced(transaction, place, &delegators, now).await?;
         let mut endings = Self::default();
         for delegator in delegators {
             let ending = Ending::find(transaction, place, needed, delegator, now).await?;

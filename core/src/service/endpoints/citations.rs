@@ -7,22 +7,23 @@ use crate::access::Action;
 use crate::error::Error;
 use crate::keys;
 use crate::model::{
-    AuditAction, CitationSubscription, NewCitationSubscription, Quota, RecallId, ResourceKind,
-    SubscriptionId, WorkspaceId,
+    AuditAction, CitationSubscription, NewCitationSubscription, Quota, Recall, RecallId,
+    ResourceKind, SubscriptionId, WorkspaceId,
 };
 use crate::operation::Operation;
 use crate::service::access::created::{CreatedRecord, Ending, endpoint_state};
 use crate::service::access::monitor::slugs_read;
 use crate::service::deliveries::{EndpointParent, EndpointQueue, UrlConfirmation};
+use crate::service::endpoints::shown_confirmation::page_state_reads;
 use crate::service::endpoints::{find_subscription, show_confirmations};
 use crate::service::memories::recalls::find_recall;
-use crate::service::operation::{Authorized, Prefetch, Unauthenticated};
+use crate::service::operation::{Authenticated, Authorized, Prefetch, Unauthenticated};
 use crate::service::outbox::sequences_read;
 use crate::service::page::{Listing, Page, PageRecord, PageRequest};
 use crate::service::quota::{RecordLimit, release_unit};
 use crate::service::secrets::sealing::{RotatedSecret, SealedRecord};
 use crate::service::{Caller, CitationSubscriptions};
-use crate::store::{Direction, Key};
+use crate::store::{Direction, Key, RangeRead};
 
 type Stored = SealedRecord<CitationSubscription>;
 
@@ -64,7 +65,7 @@ impl CitationSubscriptions<'_> {
                         Prefetch::keys([keys::recall(org, recall), counter.clone(), quota, url])
                             .and_ranges([sequences_read(org), slugs_read(org)]);
                     let caller = caller.authenticate(prefetch).await?;
-                    let (mut op, recall) = find_recall(caller, recall).await?;
+                    let (mut op, recall) = find_recall(caller, recall, Prefetch::none()).await?;
                     let now = op.now;
                     op.reserve_record(RecordLimit::SUBSCRIPTIONS, counter)
                         .await?;
@@ -143,8 +144,9 @@ impl CitationSubscriptions<'_> {
                     let prefetch = Prefetch::page(&listing, page)
                         .and_keys([keys::recall(org, recall)])
                         .and_range(slugs_read(org));
-                    let caller = caller.authenticate(prefetch).await?;
-                    let (mut op, recall) = find_recall(caller, recall).await?;
+                    let mut caller = caller.authenticate(prefetch).await?;
+                    let state = states_read(&mut caller, recall, listing.first_read(page))?;
+                    let (mut op, recall) = find_recall(caller, recall, state).await?;
                     let show = |_: &Key, stored: Stored| Ok(PageRecord::Shown(stored));
                     let found = listing.page(&mut op.transaction, page, show).await?;
                     let next_cursor = found.next_cursor;
@@ -281,6 +283,23 @@ async fn find(
     let mut op = caller.authorize_per_resource().await?;
     let found = find_subscription(&mut op, id, of_another).await?;
     Ok((op, found))
+}
+
+/// Returns the reads that decide the states of the subscriptions of a page, if their recall and the
+/// first ones were prefetched.
+fn states_read(
+    caller: &mut Authenticated<'_>,
+    recall: RecallId,
+    first: Option<RangeRead>,
+) -> Result<Prefetch, Error> {
+    let org = caller.org();
+    let recall = caller.prefetched::<Recall>(&keys::recall(org, recall))?;
+    let Some(recall) = recall else {
+        return Ok(Prefetch::none());
+    };
+    let (transaction, place) = (caller.transaction(), (org, recall.workspace_id));
+    let reads = page_state_reads::<CitationSubscription>(transaction, place, first);
+    Ok(reads)
 }
 
 /// Returns subscriptions of a workspace as the caller may see them.

@@ -2,15 +2,20 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::de::DeserializeOwned;
+
 use crate::error::Error;
 use crate::keys;
 use crate::model::{
     CitationSubscription, Confirmation, ConfirmationState, OrgId, Timestamp, Webhook, WebhookUrl,
+    WorkspaceId,
 };
+use crate::service::access::created::Endings;
 use crate::service::deliveries::UrlConfirmation;
 use crate::service::endpoints::EndpointRecord;
+use crate::service::operation::Prefetch;
 use crate::service::secrets::sealing::SealedRecord;
-use crate::store::{Key, Transaction};
+use crate::store::{Key, RangeRead, Transaction, decode_value};
 
 /// Stored record of an endpoint that shows how far its confirmation is.
 pub(in crate::service) trait Confirmable {
@@ -65,6 +70,43 @@ impl Confirmable for SealedRecord<CitationSubscription> {
     }
 }
 
+/// Returns the reads that decide the states of the endpoints of a page, if the first ones were
+/// prefetched.
+pub(in crate::service) fn page_state_reads<R>(
+    transaction: &Transaction,
+    place: (OrgId, WorkspaceId),
+    first: Option<RangeRead>,
+) -> Prefetch
+where
+    SealedRecord<R>: Confirmable + DeserializeOwned,
+{
+    let found = first.and_then(|read| transaction.prefetched().scan(&read));
+    let found = found.unwrap_or_default().iter();
+    let found = found.filter_map(|found| decode_value::<SealedRecord<R>>(found).ok());
+    let found: Vec<SealedRecord<R>> = found.collect();
+    state_reads(place, &found)
+}
+
+/// Returns the reads that decide the states of endpoints of a workspace: whether they have ended,
+/// and how far their confirmations are.
+pub(in crate::service) fn state_reads<R>(
+    place: (OrgId, WorkspaceId),
+    records: &[SealedRecord<R>],
+) -> Prefetch
+where
+    SealedRecord<R>: Confirmable,
+{
+    let delegators = records.iter().map(|stored| stored.delegator);
+    Endings::prefetch(place, delegators).and_keys(confirmation_keys(place.0, records))
+}
+
+/// Returns the keys that tell how far the confirmations of these records are.
+fn confirmation_keys<T: Confirmable>(org: OrgId, records: &[T]) -> BTreeSet<Key> {
+    let unconfirmed = records.iter().filter(|record| !record.is_confirmed());
+    let urls = unconfirmed.map(|record| record.url().as_str());
+    urls.map(|url| keys::url_confirmation(org, url)).collect()
+}
+
 /// Shows in each record how far its confirmation is.
 ///
 /// A record may not know yet that its URL is confirmed: the next claim from the endpoint writes it.
@@ -79,10 +121,7 @@ pub(in crate::service) async fn show_confirmations<T: Confirmable>(
     is_ended: impl Fn(&T) -> bool,
     now: Timestamp,
 ) -> Result<(), Error> {
-    let key = |record: &T| keys::url_confirmation(org, record.url().as_str());
-    let unconfirmed = records.iter().filter(|record| !record.is_confirmed());
-    let wanted: BTreeSet<Key> = unconfirmed.map(key).collect();
-    let wanted: Vec<Key> = wanted.into_iter().collect();
+    let wanted: Vec<Key> = confirmation_keys(org, records).into_iter().collect();
     let found = if wanted.is_empty() {
         Vec::new()
     } else {
@@ -98,7 +137,8 @@ pub(in crate::service) async fn show_confirmations<T: Confirmable>(
             CONFIRMED
         } else {
             let is_active = record.is_active() && !is_ended(&*record);
-            UrlConfirmation::shown(found.get(&key(&*record)), is_active, now)
+            let key = keys::url_confirmation(org, record.url().as_str());
+            UrlConfirmation::shown(found.get(&key), is_active, now)
         };
         record.show(confirmation);
     }

@@ -10,9 +10,10 @@ use crate::model::{
     WorkspaceId,
 };
 use crate::operation::Operation;
-use crate::service::access::created::{CreatedRecord, Ending, Endings, endpoint_state};
+use crate::service::access::created::{CreatedRecord, Ending, endpoint_state};
 use crate::service::deliveries::{EndpointParent, EndpointQueue, EndpointSwitch, UrlConfirmation};
 use crate::service::endpoints::show_confirmations;
+use crate::service::endpoints::shown_confirmation::{page_state_reads, state_reads};
 use crate::service::operation::{Authorized, Prefetch};
 use crate::service::page::{Listing, Page, PageRecord, PageRequest};
 use crate::service::quota::{RecordLimit, release_unit};
@@ -129,8 +130,7 @@ impl Webhooks<'_> {
                 let prefetch = Prefetch::page(&listing, page);
                 let next = |transaction: &Transaction| {
                     let (place, first) = ((org, workspace), listing.first_read(page));
-                    let delegator = |stored: &Stored| stored.delegator;
-                    Endings::prefetch_page(transaction, place, first, delegator)
+                    page_state_reads::<Webhook>(transaction, place, first)
                 };
                 let op = caller.in_workspace_then(workspace, prefetch, &next);
                 let mut op = op.await?;
@@ -170,8 +170,7 @@ impl Webhooks<'_> {
                 let org = caller.org();
                 let key = keys::webhook(org, workspace, id);
                 let prefetch = Prefetch::keys([key.clone()]);
-                let next =
-                    |transaction: &Transaction| owner_reads(transaction, org, workspace, &key);
+                let next = |transaction: &Transaction| reads_of(transaction, org, workspace, &key);
                 let op = caller.in_workspace_then(workspace, prefetch, &next);
                 let mut op = op.await?;
                 let stored: Stored = op.find(&key, EntityKind::Webhook).await?;
@@ -207,8 +206,7 @@ impl Webhooks<'_> {
                 let url = update.url.as_ref();
                 let url = url.map(|url| keys::url_confirmation(org, url.as_str()));
                 let prefetch = Prefetch::keys([key.clone(), keys::endpoint(org, id.into())]);
-                let next =
-                    |transaction: &Transaction| owner_reads(transaction, org, workspace, &key);
+                let next = |transaction: &Transaction| reads_of(transaction, org, workspace, &key);
                 let op = caller.in_workspace_then(workspace, prefetch.and_keys(url), &next);
                 let mut op = op.await?;
                 let mut stored: Stored = op.find(&key, EntityKind::Webhook).await?;
@@ -342,15 +340,10 @@ impl Webhooks<'_> {
     }
 }
 
-/// Returns the reads about the owner of a webhook that was prefetched.
-fn owner_reads(
-    transaction: &Transaction,
-    org: OrgId,
-    workspace: WorkspaceId,
-    key: &Key,
-) -> Prefetch {
+/// Returns the reads that decide the state of a webhook that was prefetched.
+fn reads_of(transaction: &Transaction, org: OrgId, workspace: WorkspaceId, key: &Key) -> Prefetch {
     let stored = transaction.prefetched().get::<Stored>(key).ok().flatten();
-    Endings::prefetch((org, workspace), stored.map(|stored| stored.delegator))
+    state_reads((org, workspace), stored.as_slice())
 }
 
 /// Returns the place of a webhook in the index of what credentials created.

@@ -13,12 +13,11 @@ use crate::model::{
     AudienceLabel, AudienceScope, OrgId, WorkspaceId, WorkspaceLabel, WorkspaceLabels,
 };
 use crate::operation::Operation;
-use crate::service::access::monitor::slugs_read;
 use crate::service::access::principal::Principal;
-use crate::service::memories::audiences::without_members;
+use crate::service::memories::audiences::{people_read, without_members};
 use crate::service::operation::{Authorized, Prefetch};
 use crate::service::{Caller, Memories};
-use crate::store::{Key, KeyRange, RangeRead, decode_value};
+use crate::store::{Key, KeyRange, RangeRead, Transaction, decode_value};
 
 /// # Audience labels
 impl Memories<'_> {
@@ -51,12 +50,18 @@ impl Memories<'_> {
     ) -> Result<WorkspaceLabels, Error> {
         self.service
             .perform(Operation::ListLabels, caller, |caller| async move {
-                let prefetch = Prefetch::none().and_range(slugs_read(caller.org()));
-                let mut op = caller.in_workspace(workspace, prefetch).await?;
+                let org = caller.org();
+                let teams = counters_read(keys::team_member_counts(org));
+                let prefetch = Prefetch::none()
+                    .and_ranges([RangeRead::all(keys::workspace_slugs(org)), teams])
+                    .and_ranges(used_reads(org, workspace));
+                let next = |transaction: &Transaction| people_reads(transaction, org, workspace);
+                let op = caller.in_workspace_then(workspace, prefetch, &next);
+                let mut op = op.await?;
                 let held = op.held_in(workspace);
                 let covering = covering(&mut op).await?;
                 let mut list = LabelList {
-                    org: op.org(),
+                    org,
                     workspace,
                     knows_all: held.contains(Action::MemoryShare)
                         && !op.principal.has_audience_list(),
@@ -70,6 +75,34 @@ impl Memories<'_> {
             })
             .await
     }
+}
+
+/// Returns the read of counters of labels or teams.
+fn counters_read(counters: KeyRange) -> RangeRead {
+    RangeRead::first(counters, WORKSPACE_LABELS_MAX + 1)
+}
+
+/// Returns the reads of the counters of the labels in use: by all memories, and by approved ones.
+fn used_reads(org: OrgId, workspace: WorkspaceId) -> [RangeRead; 2] {
+    let all = keys::label_counts(org, workspace);
+    let approved = keys::approved_label_counts(org, workspace);
+    [counters_read(all), counters_read(approved)]
+}
+
+/// Returns the reads that tell which of the labels in use cover anybody, if their counters were
+/// prefetched.
+///
+/// One more read follows if a label names another member, whose handle stays when it is removed.
+fn people_reads(transaction: &Transaction, org: OrgId, workspace: WorkspaceId) -> Prefetch {
+    let used = used_reads(org, workspace);
+    let found = used.iter();
+    let found = found.filter_map(|read| transaction.prefetched().scan(read));
+    let texts = found.flatten();
+    let texts = texts.filter_map(|found| keys::last_text(&found.key));
+    let labels = texts.filter_map(|text| text.parse::<AudienceLabel>().ok());
+    let people = labels.filter_map(|label| people_read(org, &label));
+    let people: BTreeSet<Key> = people.collect();
+    Prefetch::keys(people)
 }
 
 /// Returns the labels that cover the caller.
@@ -192,8 +225,7 @@ impl LabelList {
         op: &mut Authorized<'_>,
         range: KeyRange,
     ) -> Result<Vec<(String, i64)>, Error> {
-        let read = RangeRead::first(range, WORKSPACE_LABELS_MAX + 1);
-        let mut found = op.transaction.scan(&read).await?;
+        let mut found = op.transaction.scan(&counters_read(range)).await?;
         self.is_complete &= found.len() <= WORKSPACE_LABELS_MAX;
         found.truncate(WORKSPACE_LABELS_MAX);
         let mut counters = Vec::with_capacity(found.len());

@@ -249,7 +249,7 @@ impl Recalls<'_> {
                 let prefetch =
                     Prefetch::keys([keys::recall(org, recall)]).and_range(slugs_read(org));
                 let caller = caller.authenticate(prefetch).await?;
-                let (op, found) = find_recall(caller, recall).await?;
+                let (op, found) = find_recall(caller, recall, Prefetch::none()).await?;
                 op.done(found)
             })
             .await
@@ -317,8 +317,9 @@ async fn require_citable(
 pub(crate) async fn find_recall(
     caller: Authenticated<'_>,
     id: RecallId,
+    further: Prefetch,
 ) -> Result<(Authorized<'_>, Recall), Error> {
-    let mut op = prefetch_cited(caller, id).await?;
+    let mut op = prefetch_cited(caller, id, further).await?;
     let recall = find_existing(&mut op, id, EntityKind::Recall).await?;
     op.authorize_in(recall.workspace_id, EntityKind::Recall)
         .await?;
@@ -333,7 +334,8 @@ pub(crate) async fn find_any_recall(
     caller: Authenticated<'_>,
     id: RecallId,
 ) -> Result<(Authorized<'_>, Recall), Error> {
-    let (mut op, kind) = (prefetch_cited(caller, id).await?, EntityKind::Recall);
+    let kind = EntityKind::Recall;
+    let mut op = prefetch_cited(caller, id, Prefetch::none()).await?;
     let (recall, cited, monitor) = read_cited(&mut op, id, kind).await?;
     let held = op.actions_in(recall.workspace_id).await?;
     if !op.principal.erases(held) && !cited.lets_exist(&recall, &op.principal, &monitor) {
@@ -343,11 +345,12 @@ pub(crate) async fn find_any_recall(
     Ok((op, recall))
 }
 
-/// Prefetches the labels of what a recall cites, and the endpoints of its subscriptions if those
-/// were prefetched.
+/// Prefetches the labels of what a recall cites, the endpoints of its subscriptions if those were
+/// prefetched, and what the operation reads further.
 async fn prefetch_cited(
     mut caller: Authenticated<'_>,
     id: RecallId,
+    further: Prefetch,
 ) -> Result<Authorized<'_>, Error> {
     let org = caller.org();
     let recall = caller.prefetched::<Recall>(&keys::recall(org, id))?;
@@ -359,7 +362,7 @@ async fn prefetch_cited(
         .map(|id| keys::endpoint(org, EndpointId(id)))
         .collect();
     let memories = recall.iter().flat_map(|recall| recall.memory_keys(org));
-    let prefetch = Prefetch::keys(memories).and_keys(endpoints);
+    let prefetch = further.and_keys(memories).and_keys(endpoints);
     caller.prefetch(prefetch).await?;
     caller.authorize_per_resource().await
 }

@@ -402,6 +402,30 @@ impl Principal {
         Ok(member)
     }
 
+    /// Prefetches at once what the records of several delegators refer to that act in a workspace:
+    /// their custom roles and the credentials that they depend on, and with private workspaces
+    /// their roles in workspaces.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub(crate) async fn prefetch_referenced(
+        transaction: &mut Transaction,
+        (org, workspace): (OrgId, WorkspaceId),
+        delegators: &[Delegator],
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        let mut prefetch = Prefetch::none();
+        for delegator in delegators {
+            let login = Login::delegated(org, *delegator, now);
+            let (_, referenced) = login.holder(transaction, Some(workspace)).await?;
+            let has_private_places = login.has_private_places(transaction);
+            let places = has_private_places.then(|| login.workspace_roles());
+            prefetch = prefetch.and_keys(referenced).and_ranges(places);
+        }
+        transaction.prefetch(prefetch.keys, prefetch.ranges).await?;
+        Ok(())
+    }
+
     /// Returns the principal on whose behalf an endpoint or an inbound webhook acts, as it is now.
     ///
     /// `member` is the record that [`Principal::prefetch_for`] returned, if it did.

@@ -58,7 +58,7 @@ impl Prefetch {
     }
 
     /// Adds other reads of keys and ranges.
-    pub(super) fn and(mut self, others: Self) -> Self {
+    pub(crate) fn and(mut self, others: Self) -> Self {
         self.keys.extend(others.keys);
         self.ranges.extend(others.ranges);
         self

@@ -3,6 +3,7 @@
 //! It never scans memories: each count is a counter that the commits maintain, so its cost does not
 //! grow with the number of memories. While nothing has changed, it is not made again.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
@@ -16,10 +17,11 @@ use crate::model::{
 };
 use crate::operation::Operation;
 use crate::service::access::created::Endings;
+use crate::service::access::principal::Delegator;
 use crate::service::connectors::health::ConnectorState;
 use crate::service::connectors::types::Connector;
 use crate::service::generations::Generations;
-use crate::service::operation::{Authorized, Prefetch};
+use crate::service::operation::Prefetch;
 use crate::service::workspace::dashboard_cache::{Asking, Dashboard};
 use crate::service::workspace::dashboard_chats::{RecentChats, chats_read};
 use crate::service::workspace::mcp_key_types::McpKey;
@@ -85,7 +87,7 @@ impl Workspaces<'_> {
         if let Some(dashboard) = cache.get(store, &asked, self.service.env().now()) {
             return Ok(dashboard);
         }
-        let asked = &asked;
+        let (asked, known) = (&asked, &self.service.inner.mcp_key_owners);
         self.service
             .perform(
                 Operation::GetDashboardSummary,
@@ -94,15 +96,27 @@ impl Workspaces<'_> {
                     let org = caller.org();
                     let areas = asked.0.key().into_iter().chain([keys::org(org)]);
                     let marks = Generations::take(store, areas);
-                    let prefetch = Facts::prefetch(org, workspace);
-                    let mut op = caller.in_workspace(workspace, prefetch).await?;
                     let place = (org, workspace);
+                    let owners = known.last(&place);
+                    let ends = owners.iter().flat_map(|owners| owners.iter().copied());
+                    let prefetch =
+                        Facts::prefetch(org, workspace).and(Endings::prefetch(place, ends));
+                    let next = |transaction: &Transaction| {
+                        let read = RangeRead::all(keys::mcp_keys(org, workspace));
+                        Endings::prefetch_page(transaction, place, Some(read), McpKey::delegator)
+                    };
+                    let op = caller.in_workspace_then(workspace, prefetch, &next);
+                    let mut op = op.await?;
                     let retention = op.retention(workspace).await?;
                     let facts = Facts::take(&mut op.transaction, place).await?;
                     let of = (&op.principal, &retention, op.now);
                     let chats =
                         RecentChats::take(&mut op.transaction, place, &facts.chats, of).await?;
-                    let endings = facts.endings(&mut op, workspace).await?;
+                    let acting = facts.owners()?;
+                    let endings = op.endings(workspace, None, acting.clone()).await?;
+                    if owners.as_deref() != Some(acting.as_slice()) {
+                        known.keep_last(place, acting.into());
+                    }
                     let (dashboard, changes_at) =
                         facts.dashboard(&chats, op.workspace(), op.now, &endings)?;
                     let dashboard = Arc::new(dashboard);
@@ -195,17 +209,16 @@ impl Facts {
         })
     }
 
-    /// Reads which MCP keys have ended before their expiry.
-    async fn endings(
-        &self,
-        op: &mut Authorized<'_>,
-        workspace: WorkspaceId,
-    ) -> Result<Endings, Error> {
-        let mut delegators = Vec::with_capacity(self.mcp_keys.len());
+    /// Returns on whose behalf the MCP keys act, each once.
+    fn owners(&self) -> Result<Vec<Delegator>, Error> {
+        let (mut owners, mut seen) = (Vec::new(), HashSet::new());
         for found in &self.mcp_keys {
-            delegators.push(decode_value::<McpKey>(found)?.delegator());
+            let owner = decode_value::<McpKey>(found)?.delegator();
+            if seen.insert(owner) {
+                owners.push(owner);
+            }
         }
-        op.endings(workspace, None, delegators).await
+        Ok(owners)
     }
 
     /// Returns the dashboard, and the earliest time at which a connector status or the expiry of a key

@@ -15,11 +15,14 @@ use bytes::Bytes;
 use crate::access::{Credential, CredentialKind, SecretHash};
 use crate::keys;
 use crate::model::{DashboardSummary, MemberId, OrgId, WorkspaceId};
+use crate::service::access::principal::Delegator;
 use crate::service::generations::GenerationCache;
 use crate::store::Key;
 
 /// Maximum number of callers for whom a summary is kept while nothing has changed.
 const UNCHANGED_MAX: usize = 1_024;
+/// Maximum number of workspaces for which the owners of MCP keys are known.
+const OWNERS_MAX: usize = 4_096;
 
 /// A dashboard summary with its entity tag.
 #[derive(Debug)]
@@ -78,6 +81,12 @@ impl Asking {
 /// The summaries of a process while the organisation and the credential of their caller are unchanged.
 pub(crate) type DashboardCache =
     GenerationCache<(Asking, WorkspaceId), Arc<Dashboard>, UNCHANGED_MAX>;
+
+/// On whose behalf the MCP keys of workspaces acted when a process made the last summary.
+///
+/// It tells what to read with everything else, and decides nothing: a summary follows from what was
+/// read.
+pub(crate) type KnownOwners = GenerationCache<(OrgId, WorkspaceId), Arc<[Delegator]>, OWNERS_MAX>;
 
 #[cfg(test)]
 mod tests {

@@ -5,6 +5,7 @@ use knowledge_core::api::{Authentication, OPERATIONS, Operation};
 
 use super::callers::Caller;
 use super::requests::Call;
+use crate::make::new_mcp_key;
 use crate::world::World;
 
 /// Maximum number of store reads of an operation of a caller.
@@ -62,6 +63,23 @@ async fn known_caller_takes_one_read_unless_its_roles_have_changed() {
     let role = RoleRef::Custom(role.await.id);
     world.assign(caller.member, role).await.unwrap();
     for expected in [2, 1] {
+        assert_eq!(reads(&world, &call, &caller).await, expected);
+    }
+}
+
+/// The custom roles of those who created MCP keys are read at once.
+#[tokio::test]
+async fn owners_of_mcp_keys_take_one_more_read_however_many() {
+    let world = World::new().await;
+    let caller = Caller::admin(&world).await;
+    let call = Call::new(&world, Operation::GetDashboardSummary, &caller).await;
+    for _ in 0..3 {
+        let owner = Caller::custom(&world).await;
+        let key = new_mcp_key("org:acme");
+        let key = world.by(&owner.trusted).create_mcp_key(&key);
+        key.await.unwrap();
+    }
+    for expected in [4, 2] {
         assert_eq!(reads(&world, &call, &caller).await, expected);
     }
 }
