@@ -122,7 +122,7 @@ macro_rules! operations {
                     Workspace MemoryRead "for labels that cover the caller",
                     Workspace MemoryShare "for every label in use",
                 ],
-                reads 5, identifies [Workspace],
+                identifies [Workspace],
             },
             memories.labels(id: WorkspaceId) -> WorkspaceLabels;
         /// Ingests a batch of memories from a source.
@@ -592,7 +592,7 @@ macro_rules! operations {
         /// The token stops working immediately. What it created ends with it if the token was
         /// scoped; everything else that was created with it remains, unless `with_created` is
         /// `true`.
-        EndToken: DELETE "/v1/orgs/{orgSlug}/members/{memberId}/tokens/{tokenId}", 204, [404],
+        EndToken: DELETE "/v1/orgs/{orgSlug}/members/{memberId}/tokens/{tokenId}", 204, [400, 404],
             {
                 requires [Organization TokenManage "for a service account"],
                 audits [CredentialRevoke], reads 3,

@@ -73,14 +73,18 @@ async fn expired_credential_is_purged_with_its_index() {
             .unwrap()
             .is_empty()
     );
+    assert_eq!(family(&world, "token").await, 0);
+    let counter = keys::token_count(world.org.id, world.owner_id);
+    assert_eq!(world.read::<i64>(&counter).await, Some(0));
     let left = world.contents().await.len() - before;
-    assert_eq!(left, 2, "what remains is the audit of both");
+    assert_eq!(left, 3, "the audit of both, and the counter of tokens");
 }
 
 #[tokio::test]
 async fn maintenance_call_is_bounded() {
     let world = World::new().await;
-    for _ in 0..1_100 {
+    // Each has two tasks: for its credential, and for its place among the tokens of its member.
+    for _ in 0..550 {
         world.token(world.owner_id, TokenScope::default()).await;
     }
     world.time.pass(HOUR);
@@ -94,19 +98,22 @@ async fn maintenance_call_is_bounded() {
     }
     assert_eq!(parts, [500, 500, 100]);
     assert_eq!(family(&world, "credential").await, 0);
+    assert_eq!(family(&world, "token").await, 0);
 }
 
 /// A backlog of one organisation delays the tasks of others by few commits.
 #[tokio::test]
 async fn expired_records_share_commits() {
     let world = World::new().await;
-    for _ in 0..500 {
+    // Each has two tasks.
+    for _ in 0..250 {
         world.token(world.owner_id, TokenScope::default()).await;
     }
     world.time.pass(HOUR);
     let before = world.faults.counts().commits;
     world.service.maintain(world.time.now()).await.unwrap();
     assert_eq!(family(&world, "credential").await, 0);
+    assert_eq!(family(&world, "token").await, 0);
     assert!(world.faults.counts().commits - before <= 6);
 }
 
@@ -145,7 +152,8 @@ async fn maintenance_with_nothing_due_costs_next_to_nothing() {
 #[tokio::test]
 async fn maintenance_completes_after_a_crash() {
     let original = World::new().await;
-    for _ in 0..210 {
+    // Each has two tasks.
+    for _ in 0..105 {
         original
             .token(original.owner_id, TokenScope::default())
             .await;
@@ -160,6 +168,7 @@ async fn maintenance_completes_after_a_crash() {
         assert_eq!(world.maintain().await, 310 - 100 * number);
         assert_eq!(family(&world, "credential").await, 0);
         assert_eq!(family(&world, "credential_id").await, 0);
+        assert_eq!(family(&world, "token").await, 0);
     }
 }
 

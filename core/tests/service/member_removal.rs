@@ -9,7 +9,7 @@ use knowledge_store::faults::{CommitFault, FaultPlan};
 
 use crate::audit::{entries, entry_of};
 use crate::make::{
-    ADMIN, MEMBER, MINUTE, OWNER, VIEWER, actions, code, custom, in_workspaces, new_mcp_key,
+    ADMIN, HOUR, MEMBER, MINUTE, OWNER, VIEWER, actions, code, custom, in_workspaces, new_mcp_key,
     new_member, new_organization, problem,
 };
 use crate::role_deletion::delete;
@@ -235,6 +235,25 @@ async fn removal_interrupted_by_crash_is_completed_by_maintenance() {
             .unwrap(),
         []
     );
+    assert_whole(&world).await;
+}
+
+/// Of an expired token, the credential may be purged before its place among those of the member.
+#[tokio::test]
+async fn removal_finds_expired_tokens_without_credentials() {
+    let world = World::new().await;
+    let member = busy_member(&world, 80).await;
+    world.time.pass(HOUR);
+    // The first commit purges a hundred of 160 records, in no particular order.
+    let plan = FaultPlan::none().at_commit(2, CommitFault::Close);
+    let crashed = world.served_with(plan).await;
+    let now = crashed.time.now();
+    crashed.service.maintain(now).await.unwrap_err();
+    let world = crashed.served_with(FaultPlan::none()).await;
+    remove_as(&world, &world.owner, member).await.unwrap();
+    assert_whole(&world).await;
+    world.maintain().await;
+    assert_nothing_is_left(&world, member).await;
     assert_whole(&world).await;
 }
 

@@ -14,8 +14,8 @@ use knowledge_testing::requests::with;
 
 use crate::audit::entries;
 use crate::make::{
-    ADMIN, DAY, HOUR, MEMBER, OWNER, VIEWER, actions, code, custom, new_access, new_mcp_key,
-    new_member, problem,
+    ADMIN, DAY, HOUR, MEMBER, MILLISECOND, OWNER, VIEWER, actions, code, custom, new_access,
+    new_mcp_key, new_member, problem,
 };
 use crate::world::World;
 
@@ -246,8 +246,11 @@ async fn ended_token_is_rejected_and_not_listed() {
     let world = World::new().await;
     let member = world.member(MEMBER).await;
     let by = world.trusted(member);
+    // Within a millisecond, the order is that of random identifiers.
     let first = create(&world, &by, member).await.unwrap();
+    world.time.pass(MILLISECOND);
     let second = create(&world, &by, member).await.unwrap();
+    world.time.pass(MILLISECOND);
     let issued = world.token(member, TokenScope::default()).await;
     let listed = list(&world, &by, member).await.unwrap();
     let listed: Vec<_> = listed

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use serde::Deserialize;
 
-use crate::access::{Credential, USE_WINDOW_MS};
+use crate::access::{Credential, CredentialRecord, SecretHash, USE_WINDOW_MS};
 use crate::digest::sha256_bytes;
 use crate::error::Error;
 use crate::keys;
@@ -112,16 +112,22 @@ impl Refusal {
         transaction: &mut Transaction,
         org: OrgId,
     ) -> Result<Option<WorkspaceId>, Error> {
-        let mut key = self.key(org);
-        if let Some(AuditResource { kind, id }) = self.resource
-            && kind == ResourceKind::Subscription
-        {
-            let recall = keys::subscription_id(org, SubscriptionId(id));
-            let recall: Option<RecallId> = transaction.unchecked().get(&recall).await?;
-            key = recall.map(|recall| keys::recall(org, recall));
-        }
-        let Some(key) = key.filter(|_| self.workspace.is_none()) else {
+        if self.workspace.is_some() {
             return Ok(self.workspace);
+        }
+        let key = match self.resource.map(|named| (named.kind, named.id)) {
+            Some((ResourceKind::Subscription, id)) => {
+                let recall = keys::subscription_id(org, SubscriptionId(id));
+                let recall: Option<RecallId> = transaction.unchecked().get(&recall).await?;
+                recall.map(|recall| keys::recall(org, recall))
+            }
+            Some((ResourceKind::Credential, id)) => {
+                return place_of_credential(transaction, org, CredentialId(id)).await;
+            }
+            _ => self.key(org),
+        };
+        let Some(key) = key else {
+            return Ok(None);
         };
         let found: Option<Placed> = transaction.unchecked().get(&key).await?;
         Ok(found.and_then(|found| found.workspace_id))
@@ -154,6 +160,28 @@ impl Refusal {
         }
         Ok((ResourceKind::Organization, org.0))
     }
+}
+
+/// Returns the workspace of an MCP key; `None` for any other credential, which is in none.
+async fn place_of_credential(
+    transaction: &mut Transaction,
+    org: OrgId,
+    id: CredentialId,
+) -> Result<Option<WorkspaceId>, Error> {
+    let hash = keys::credential_id(org, id);
+    let hash: Option<String> = transaction.unchecked().get(&hash).await?;
+    let Some(hash) = hash.and_then(|hash| hash.parse::<SecretHash>().ok()) else {
+        return Ok(None);
+    };
+    let record = keys::credential(hash);
+    let record: Option<CredentialRecord> = transaction.unchecked().get(&record).await?;
+    let scope = record.and_then(|record| record.scope.workspaces);
+    let Some([workspace]) = scope.as_deref() else {
+        return Ok(None);
+    };
+    let key = keys::mcp_key(org, *workspace, id);
+    let key: Option<Entry> = transaction.unchecked().get(&key).await?;
+    Ok(key.map(|_| *workspace))
 }
 
 impl AuditLog<'_> {

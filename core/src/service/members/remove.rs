@@ -5,7 +5,7 @@
 //! workspaces) is not limited. They are deleted in steps: the first one immediately, the others by
 //! maintenance.
 
-use crate::access::{CredentialKind, CredentialRecord, RoleRef, SecretHash};
+use crate::access::{CredentialRecord, RoleRef, SecretHash};
 use crate::error::{EntityKind, Error, ProblemCode};
 use crate::keys;
 use crate::model::{
@@ -22,12 +22,12 @@ use crate::service::memories::label_counts::count_teams;
 use crate::service::operation::Prefetch;
 use crate::service::quota::release_unit;
 use crate::service::tasks::ScheduledTask;
-use crate::service::tokens::forget_tokens;
+use crate::service::tokens::delete_tokens;
 use crate::service::workspace::mcp_keys::{forget_keys, key_workspace};
 use crate::service::{Caller, KnowledgeService, Members};
-use crate::store::{Direction, Key, StoreExt, Transaction, decode_value};
+use crate::store::{Direction, Key, RangeRead, StoreExt, Transaction, decode_value};
 
-/// Maximum number of roles that one step deletes, and of credentials that it examines.
+/// Maximum number of roles and tokens that one step deletes, and of credentials that it examines.
 const LEFTOVERS_PER_COMMIT: usize = 200;
 
 /// # Removal of members
@@ -181,10 +181,17 @@ impl KnowledgeService {
             Some(after) => all.after(&keys::credential_id(org, after)),
             None => all,
         };
-        let page = self
-            .store()
-            .scan(&rest, LEFTOVERS_PER_COMMIT, Direction::Forward)
+        let rest = RangeRead::first(rest, LEFTOVERS_PER_COMMIT);
+        let tokens = keys::token_count(org, member);
+        let mut reading = self.reading();
+        reading
+            .prefetch(vec![tokens.clone()], vec![rest.clone()])
             .await?;
+        let has_tokens = reading.get::<i64>(&tokens).await?.is_some();
+        if has_tokens && !self.delete_tokens_of(org, member).await? {
+            return Ok(Some(next(after)));
+        }
+        let page = reading.scan(&rest).await?;
         let hashes = page
             .iter()
             .map(decode_value)
@@ -219,6 +226,29 @@ impl KnowledgeService {
         .await
     }
 
+    /// Deletes some of the API tokens of a removed member; with the last ones also their counter,
+    /// which exists as long as there are any. Returns true once none is left.
+    ///
+    /// They are not found by their credentials: that of an expired one may be gone before it.
+    async fn delete_tokens_of(&self, org: OrgId, member: MemberId) -> Result<bool, Error> {
+        let first = &RangeRead::first(keys::tokens(org, member), LEFTOVERS_PER_COMMIT);
+        let counter = &keys::token_count(org, member);
+        self.transact(|mut transaction| async move {
+            let found = transaction.scan(first).await?;
+            let ids = found.iter().filter_map(|found| keys::last_id(&found.key));
+            let ids: Vec<CredentialId> = ids.map(CredentialId).collect();
+            let deleted = delete_tokens(&mut transaction, org, member, &ids).await?;
+            let is_last = found.len() < LEFTOVERS_PER_COMMIT;
+            if !is_last {
+                transaction.add(counter.clone(), -deleted);
+            } else if transaction.get::<i64>(counter).await?.is_some() {
+                transaction.delete(counter.clone());
+            }
+            Ok(transaction.done(is_last))
+        })
+        .await
+    }
+
     async fn delete_credentials_of(
         &self,
         org: OrgId,
@@ -239,7 +269,7 @@ impl KnowledgeService {
         let theirs = &theirs;
         self.transact(|mut transaction| async move {
             let found = transaction.get_many::<CredentialRecord>(theirs).await?;
-            let (mut mcp_keys, mut tokens) = (Vec::new(), Vec::new());
+            let mut mcp_keys = Vec::new();
             for (key, record) in theirs.iter().zip(found) {
                 let Some(record) = record else {
                     continue;
@@ -248,12 +278,8 @@ impl KnowledgeService {
                 transaction.delete(keys::credential_id(org, record.id));
                 transaction.delete(keys::credential_use(org, record.id));
                 mcp_keys.extend(key_workspace(&record).map(|workspace| (workspace, record.id)));
-                if record.kind == CredentialKind::Bearer {
-                    tokens.push(record.id);
-                }
             }
             forget_keys(&mut transaction, org, &mcp_keys).await?;
-            forget_tokens(&mut transaction, org, member, &tokens).await?;
             Ok(transaction.done(()))
         })
         .await

@@ -26,6 +26,12 @@ impl Authorized<'_> {
         }
     }
 
+    /// Returns true if the operation reads what an earlier request created, for a replay.
+    pub(crate) fn is_replay(&self) -> bool {
+        let creation = self.creation.as_deref();
+        creation.is_some_and(|found| found.replay(self.operation).is_some())
+    }
+
     /// Returns true if the operation reads a memory for a replay of its creation, which shows the
     /// labels of a memory that exists for the caller without the permission to read.
     pub(crate) fn shows_replay(
@@ -34,9 +40,7 @@ impl Authorized<'_> {
         id: MemoryId,
         labels: &MemoryLabels,
     ) -> bool {
-        let creation = self.creation.as_deref();
-        let is_replay = creation.is_some_and(|found| found.replay(self.operation).is_some());
-        is_replay && monitor.exists(id, labels) && !monitor.is_erased(id, labels)
+        self.is_replay() && monitor.exists(id, labels) && !monitor.is_erased(id, labels)
     }
 
     /// Checks that no earlier request has the idempotency key of this one, if it has one.

@@ -255,7 +255,8 @@ fn with_member(prefetch: Prefetch, org: OrgId, member: MemberId) -> Prefetch {
 /// Authorises the caller to manage the tokens of a member of its organisation.
 ///
 /// # Errors
-/// [`Error::NotFound`] for the slug of another organisation; those of [`require_authority`].
+/// [`Error::NotFound`] for the slug of another organisation; those of [`require_authority`];
+/// [`Error::Forbidden`] for a service account that the caller does not cover.
 async fn authorize<'c>(
     caller: Authenticated<'c>,
     org_slug: &str,
@@ -265,19 +266,28 @@ async fn authorize<'c>(
     if org_slug != op.principal.org.slug {
         return Err(Error::not_found(EntityKind::Organization));
     }
-    require_authority(&mut op, member).await?;
+    let account = require_authority(&mut op, member).await?;
     op.check_idempotency_key().await?;
+    if let Some(account) = account
+        && !op.is_replay()
+    {
+        let roles = HeldRoles::of(&mut op.transaction, op.principal.org_id(), &account).await?;
+        require_covered(&mut op, &account, &roles).await?;
+    }
     Ok(op)
 }
 
-/// Checks that the caller may manage the tokens of a member: its own, or those of a service account
-/// that it covers.
+/// Checks that the caller may manage the tokens of a member: its own, or those of a service
+/// account, which is returned. The caller has to cover it, except for a replay.
 ///
 /// # Errors
 /// [`Error::Forbidden`] otherwise; [`Error::NotFound`] for an unknown member.
-async fn require_authority(op: &mut Authorized<'_>, member: MemberId) -> Result<(), Error> {
+async fn require_authority(
+    op: &mut Authorized<'_>,
+    member: MemberId,
+) -> Result<Option<Member>, Error> {
     if member == op.principal.member_id() {
-        return Ok(());
+        return Ok(None);
     }
     op.principal
         .authorize(Action::TokenManage, Resource::Organization)?;
@@ -291,8 +301,7 @@ async fn require_authority(op: &mut Authorized<'_>, member: MemberId) -> Result<
              managed by others",
         ));
     }
-    let roles = HeldRoles::of(&mut op.transaction, org, &found).await?;
-    require_covered(op, &found, &roles).await
+    Ok(Some(found))
 }
 
 /// Checks that the workspaces of a scope exist for the caller.
@@ -397,16 +406,31 @@ pub(in crate::service) async fn forget_tokens(
     member: MemberId,
     forgotten: &[CredentialId],
 ) -> Result<(), Error> {
-    let records = forgotten.iter().map(|id| keys::token(org, member, *id));
+    let deleted = delete_tokens(transaction, org, member, forgotten).await?;
+    transaction.add(keys::token_count(org, member), -deleted);
+    Ok(())
+}
+
+/// Deletes those of these tokens of a member that are stored.
+///
+/// Returns their number, which the counter still includes.
+pub(in crate::service) async fn delete_tokens(
+    transaction: &mut Transaction,
+    org: OrgId,
+    member: MemberId,
+    deleted: &[CredentialId],
+) -> Result<i64, Error> {
+    let records = deleted.iter().map(|id| keys::token(org, member, *id));
     let records: Vec<Key> = records.collect();
     let found = transaction.get_many::<ApiToken>(&records).await?;
+    let mut count = 0;
     for (record, token) in records.into_iter().zip(found) {
         if let Some(token) = token {
             transaction.delete(record);
             let delegator = token.delegator();
             delegator.remove_from_index(transaction, org, token.id.0);
-            transaction.add(keys::token_count(org, member), -1);
+            count += 1;
         }
     }
-    Ok(())
+    Ok(count)
 }

@@ -340,6 +340,8 @@ fn deletion(world: &World, call: &Call, created: &str) -> Option<String> {
     match call.spec.operation {
         Operation::PingWebhook | Operation::PingCitationSubscription => parent(&call.uri),
         Operation::PostChatMessage => parent(&call.uri),
+        // The path names the member too.
+        Operation::CreateToken => Some(format!("{}/{created}", call.uri)),
         operation => {
             let read = operation.spec().replay?.spec();
             let is_deletion =

@@ -286,7 +286,10 @@ fn body(world: &World, records: &Records, operation: Operation) -> Value {
         Operation::AddMember => json!({
             "handle": "grace", "name": "Grace", "role": "member",
         }),
-        Operation::CreateToken => json!({ "name": "Search", "expires_in_seconds": 3600 }),
+        Operation::CreateToken => {
+            // Longer than the record of its idempotency key.
+            json!({ "name": "Search", "expires_in_seconds": 2_592_000 })
+        }
         Operation::UpdateMember => json!({ "name": "Renamed", "role": "viewer" }),
         Operation::AssignWorkspaceRole => json!({ "role": "member" }),
         Operation::CreateRecall => json!({

@@ -3,14 +3,13 @@
 use bytes::Bytes;
 use http::Request;
 use http::header::{CONTENT_TYPE, HeaderValue};
-use knowledge_core::access::TokenScope;
 use knowledge_core::api::{Api, Authentication, OPERATIONS, OperationSpec};
 use knowledge_core::service;
 
 use super::callers::Caller;
 use super::reads::reads;
 use super::requests::Call;
-use crate::make::{DAY, new_mcp_key};
+use crate::make::{DAY, in_workspaces, new_mcp_key};
 use crate::world::World;
 
 /// Shortest length of a body that is parsed only for a known credential, in bytes.
@@ -108,12 +107,13 @@ async fn long_body_takes_no_more_reads() {
     }
 }
 
-/// A known credential is not enough: the one that it depends on has been revoked.
+/// A known credential is not enough: the scoped one that it depends on has been revoked.
 #[tokio::test]
 async fn authentication_precedes_a_long_body() {
     let world = World::new().await;
     let workspace = world.workspace.id;
-    let token = world.token(world.owner_id, TokenScope::default()).await;
+    let scope = in_workspaces(&[workspace]);
+    let token = world.token(world.owner_id, scope).await;
     let by = service::Caller::from(token.secret);
     let new = new_mcp_key("workspace:research");
     let key = world.by(&by).create_mcp_key(&new).await;
