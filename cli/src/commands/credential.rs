@@ -6,9 +6,7 @@ use knowledge_core::access::{CredentialKind, TokenScope};
 use knowledge_core::api::admin::requests::NewCredential;
 use knowledge_core::api::admin::{CredentialState, CredentialView};
 use knowledge_core::env::Env;
-use knowledge_core::model::{
-    CreatedKind, CreatedResource, CredentialId, ResourceState, ResourceStatus, Timestamp,
-};
+use knowledge_core::model::{CreatedKind, CreatedResource, CredentialId, ResourceState, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -16,7 +14,7 @@ use super::args::WithOutput;
 use super::dashboard::moment;
 use super::failure::Failure;
 use super::operator::{OrgArgs, OrgOperator};
-use super::table::{Cell, Fit, plain};
+use super::table::{Cell, Fit, plain, status_text};
 use crate::progress::counted;
 
 /// Maximum number of things that a revocation lists.
@@ -150,14 +148,6 @@ fn created_noun(kind: CreatedKind) -> &'static str {
         CreatedKind::Webhook => "webhook",
         CreatedKind::InboundWebhook => "inbound webhook",
         CreatedKind::CitationSubscription => "citation subscription",
-    }
-}
-
-/// Formats the state, with the reason of an end or a suspension.
-pub(super) fn status_text(status: ResourceStatus) -> String {
-    match status.ended_reason {
-        Some(reason) => format!("{}: {reason}", status.state),
-        None => status.state.to_string(),
     }
 }
 

@@ -11,11 +11,10 @@ use knowledge_core::model::{
 };
 
 use super::args::WithOutput;
-use super::credential::status_text;
 use super::failure::Failure;
 use super::operator::OrgArgs;
 use super::output::render_options;
-use super::table::{Cell, Fit, RenderOptions, Table, plain};
+use super::table::{Cell, Fit, RenderOptions, Table, plain, status_text};
 use crate::progress::counted;
 
 /// Show the dashboard of a workspace

@@ -16,12 +16,11 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use super::args::{OutputFormat, WithOutput, duration};
-use super::credential::status_text;
 use super::dashboard::moment;
 use super::failure::Failure;
 use super::operator::{OrgArgs, OrgOperator};
 use super::output::print_json;
-use super::table::{Cell, Fit, plain};
+use super::table::{Cell, Fit, plain, status_text};
 use super::{webhook_listen, webhook_post};
 
 /// Polling interval for a pending delivery.
