@@ -30,6 +30,8 @@ export interface Limits {
   chatMessagesPerOrgMax?: number;
   sourcesPerOrgMax?: number;
   membersPerOrgMax?: number;
+  tokensPerMemberMax?: number;
+  tokenLifetimeMaxSeconds?: number;
   endpointsPerOrgMax?: number;
   auditBytesPerDayMax?: number;
   subscriptionsPerRecallMax?: number;
