@@ -199,7 +199,7 @@ async fn restore_revokes_every_credential() {
     assert!(hashes.len() > 20);
     assert!(hashes.iter().all(|hash| !text.contains(hash)));
     for family in [
-        "credential/",
+        "\"credential/",
         "credential_id/",
         "credential_use/",
         "mcp_key/",

@@ -295,6 +295,9 @@ async fn program_writes_with_session_without_origin_headers() {
     for operation in writes {
         let call = operation.call.without("sec-fetch-site").without("origin");
         let answer = call.await;
-        assert!(answer.status.is_success(), "{}: {answer:?}", operation.name);
+        // The token that the request ends does not exist.
+        let is_missing = operation.name == "end token" && answer.status == 404;
+        let is_accepted = answer.status.is_success() || is_missing;
+        assert!(is_accepted, "{}: {answer:?}", operation.name);
     }
 }

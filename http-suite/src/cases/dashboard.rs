@@ -30,7 +30,7 @@ async fn dashboard_shows_full_workspace() {
     insta::assert_snapshot!(answer.show(), @r#"
     200 OK
     cache-control: private, no-cache
-    content-length: 4029
+    content-length: 4080
     content-type: application/json
     date: <date>
     etag: W/"<etag 1>"
@@ -121,8 +121,8 @@ async fn dashboard_shows_full_workspace() {
       "mcp_keys": [
         {
           "id": "<uuid 9>", "workspaceId": "<uuid 2>", "name": "Laptop", "client": "claude_code",
-          "audience": ["org:<org>", "workspace:handbook"], "lastUsedAt": null,
-          "rotatesAt": "<time>", "state": "active", "endedReason": null, "endedAt": null
+          "audience": ["org:<org>", "workspace:handbook"], "lastUsedAt": null, "rotatesAt": "<time>",
+          "state": "active", "endedReason": null, "endedAt": null
         }
       ],
       "recent_chats": [
@@ -262,7 +262,7 @@ async fn dashboard_head_is_get_without_body() {
     insta::assert_snapshot!(head.show(), @r#"
     200 OK
     cache-control: private, no-cache
-    content-length: 4029
+    content-length: 4080
     content-type: application/json
     date: <date>
     etag: W/"<etag 1>"

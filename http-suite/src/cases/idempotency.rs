@@ -52,7 +52,7 @@ async fn replay_returns_stored_result() {
     insta::assert_snapshot!(second.show(), @r#"
     200 OK
     cache-control: no-store
-    content-length: 601
+    content-length: 643
     content-type: application/json
     date: <date>
     idempotent-replayed: true
@@ -74,7 +74,8 @@ async fn replay_returns_stored_result() {
           "memoryId": "<uuid 6>", "ok": false, "auditLogId": "<uuid 7>",
           "error": {"code": "not_found", "message": "there is no such memory"}
         }
-      ]
+      ],
+      "labels_without_members": [], "impact": null
     }
     "#);
     assert!(!is_replay(&first));

@@ -93,9 +93,10 @@ macro_rules! bodies {
 
 bodies! {
     AccessCheck, BulkUpdate, ConnectorUpdate, CreateMemory, CustomRoleUpdate, DeleteRole,
-    InboundBatch, InboundWebhookUpdate, IngestBatch, MemberUpdate, MemoryUpdate, NewApiToken, NewChat,
-    NewCitationSubscription, NewConnector, NewCustomRole, NewErasure, NewInboundWebhook, NewMcpKey,
-    NewMember, NewRecall, NewRetention, NewSource, NewWebhook, NewWorkspaceAccess, WebhookUpdate,
+    InboundBatch, InboundWebhookUpdate, IngestBatch, MemberUpdate, MemoryUpdate, NewApiToken,
+    NewChat, NewCitationSubscription, NewConnector, NewCustomRole, NewErasure, NewInboundWebhook,
+    NewMcpKey, NewMember, NewRecall, NewRetention, NewSource, NewWebhook, NewWorkspaceAccess,
+    WebhookUpdate,
 }
 
 references! {

@@ -134,7 +134,7 @@ async fn recall_rejects_invalid_requests() {
           invalid_value: query must not contain the character U+0000
           too_small: memory_ids must have 1 to 500 items in both lists, not 0
         member GET /v1/workspaces/<main>/recalls?memoryId=none
-          invalid_value: memoryId must be a UUID of 36 characters, for example 01890a5d-ac96-774b-bcce-b302099a8057
+          invalid_value: memoryId must be a UUID of 36 characters, for example <uuid 1>
         member POST /v1/workspaces/<main>/recalls {"memory_ids": ["<memory>", "<nil>"]}
           required: query is required
         member POST /v1/workspaces/<main>/recalls {"query": "?", "memory_ids": ["<side_memory>"]}

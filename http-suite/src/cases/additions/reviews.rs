@@ -38,7 +38,10 @@ async fn service_account_cannot_approve_what_it_added() {
         let one = patch(format!("/v1/memories/{}", added.as_str().expect("an id")));
         let one = one.bearer(robot).json(&json!({ "reviewStatus": status }));
         let refused = one.await;
-        assert_eq!(error(&refused), format!("403 forbidden: {own}"));
+        assert_eq!(
+            error(&refused),
+            format!("403 forbidden: {own} {{\"permission\":null}}")
+        );
     }
     let approve = json!({ "memoryIds": [added], "reviewStatus": "approved" });
     let approved = bulk(&org.members.member.token, &approve).await;
