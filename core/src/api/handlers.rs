@@ -131,8 +131,7 @@ impl Call<'_> {
         self.require_json()?;
         match self.keyed_request(operation)? {
             None => dispatch(self, operation, caller).await,
-            // Boxed, so that requests without a key do not reserve room for it.
-            Some(request) => Box::pin(self.dispatch_once(request, operation, caller)).await,
+            Some(request) => self.dispatch_once(request, operation, caller).await,
         }
     }
 }

@@ -194,7 +194,7 @@ impl KnowledgeService {
         authenticated
     }
 
-    // Not `async`: that would wrap one future in another for each of a hundred operations.
+    // Not `async`, as [`KnowledgeService::perform`] is not.
     pub(super) fn transact<T, F, D>(&self, decide: F) -> impl Future<Output = Result<T, Error>>
     where
         T: MaybeSend,

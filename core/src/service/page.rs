@@ -447,7 +447,6 @@ impl<'l> PageScan<'l> {
     }
 
     /// Counts a record that exists for the caller. Returns false if the page ends before it.
-    #[inline(never)]
     fn examine(&mut self, key: &Key, is_item: bool) -> Result<bool, Error> {
         let is_full = self.items == self.items_max;
         let is_long = self.examined >= PAGE_RECORDS_MAX && (self.items > 0 || self.is_late);

@@ -80,8 +80,6 @@ impl Secret {
         )
     }
 
-    // Not inlined: a module would have SHA-256 twice.
-    #[inline(never)]
     fn new(kind: CredentialKind, text: String) -> Self {
         let hash = SecretHash(Sha256::digest(text.as_bytes()).into());
         Self { kind, text, hash }

@@ -90,7 +90,7 @@ impl Authorized<'_> {
     /// # Errors
     /// [`Error::NotFound`] of this `kind` for a workspace outside the scope of the credential;
     /// [`Error::Forbidden`] without the permissions of the operation there.
-    // Not `async`: that would wrap one future in another.
+    // Not `async`, as [`KnowledgeService::perform`] is not.
     pub(crate) fn authorize_in(
         &mut self,
         workspace: WorkspaceId,
@@ -411,8 +411,7 @@ impl Authorized<'_> {
         Ok(self.end()?.done(output))
     }
 
-    /// Returns the transaction to commit. Not inlined: every operation calls it.
-    #[inline(never)]
+    /// Returns the transaction to commit.
     fn end(mut self) -> Result<Transaction, Error> {
         let must_audit = !self.operation.spec().audit_actions.is_empty();
         if must_audit && !self.is_audited && self.transaction.has_changes() {
