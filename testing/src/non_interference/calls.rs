@@ -301,9 +301,14 @@ impl World {
                     "source_key": KEYS[choices.below(3)],
                 }],
             }),
-            Operation::CreateRecall => json!({
-                "query": "Where?", "memory_ids": self.some_memories(choices),
-            }),
+            Operation::CreateRecall => {
+                let ids = if choices.once_in(2) {
+                    json!([self.memory(choices)])
+                } else {
+                    self.some_memories(choices)
+                };
+                json!({ "query": "Where?", "memory_ids": ids })
+            }
             Operation::CreateErasure => self.erasure(choices),
             Operation::SetRetention => {
                 let mut body = json!({ "chat_days": 1 + choices.below(3) });
