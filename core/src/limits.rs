@@ -62,14 +62,14 @@ macro_rules! limits {
             field webhooks_per_workspace_max "webhooksPerWorkspaceMax" in 0..=u64::MAX,
             setting "Outbound webhooks of a workspace";
 
-        /// Maximum number of pings in an hour to the unconfirmed endpoints of one host, over all
+        /// Maximum number of pings in an hour to the unconfirmed URLs of one host, over all
         /// organisations.
         PINGS_PER_HOST_MAX: u64 = 20, "pings",
-            "pings to unconfirmed endpoints of one host in an hour",
+            "pings to unconfirmed URLs of one host in an hour",
             /// At most [`PINGS_PER_HOST_CEILING`].
             field pings_per_host_max "pingsPerHostMax"
             in 1..=$crate::limits::PINGS_PER_HOST_CEILING,
-            setting "Pings in an hour to the unconfirmed endpoints of one host, over all \
+            setting "Pings in an hour to the unconfirmed URLs of one host, over all \
                      organisations, of which each has at most half; further ones wait";
 
         /// Maximum number of inbound webhooks of a workspace.

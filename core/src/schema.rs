@@ -183,7 +183,9 @@ fn audience_label() -> Schema {
         .collect();
     let scopes = scopes.join("|");
     json_schema!({
-        "description": "Audience of a memory: `<scope>:<name>`.",
+        "description": "Audience of a memory: `<scope>:<name>`. `org:` covers the members of the \
+            organisation, `workspace:` the people of a workspace (all members, or of a private \
+            one those with a role in it and owners), `team:` those of a team, `user:` one member.",
         "type": "string",
         "pattern": format!("^({scopes}):[a-z0-9._-]{{1,{AUDIENCE_NAME_CHARS_MAX}}}$"),
         "examples": ["team:platform"],

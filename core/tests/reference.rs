@@ -146,7 +146,7 @@ fn enumerations() -> String {
             names(ResourceKind::ALL),
         ),
         (
-            "state of an MCP key, a webhook or a subscription",
+            "state of an MCP key, an API token, a webhook or a subscription",
             names(ResourceState::ALL),
         ),
         ("reason for such an end", names(EndedReason::ALL)),

@@ -14,7 +14,7 @@ const ROOT = resolve(import.meta.dirname, "..");
 
 /** Skipped cases, by name, with the reason. All others must run. */
 const SKIPPED = {
-  "additions::audit_log::audit_log_shows_actor_and_change": "the address of a client is a feature of the host",
+  "resources::audit_log::audit_log_shows_actor_and_change": "the address of a client is a feature of the host",
   "idempotency::idempotency_key_header_must_not_be_repeated": "Fetch joins headers of one name to one",
   "dashboard::dashboard_treats_dot_segment_as_identifier": "Fetch resolves segments of dots",
   "common::get_with_chunks_beyond_limit_is_rejected": "Fetch shows no body of a GET",

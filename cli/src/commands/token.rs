@@ -29,8 +29,8 @@ enum Command {
     List(WithOutput<OrgArgs>),
     /// Revoke a token or a session
     ///
-    /// The credential stops working immediately. The command lists the MCP keys, webhooks and
-    /// subscriptions that it created.
+    /// The credential stops working immediately. The command lists the tokens, MCP keys, webhooks
+    /// and subscriptions that it created.
     Revoke(RevokeArgs),
 }
 
@@ -55,7 +55,7 @@ enum SessionCommand {
     List(WithOutput<OrgArgs>),
     /// Revoke a session
     ///
-    /// The session stops working immediately. The command lists the MCP keys, webhooks and
+    /// The session stops working immediately. The command lists the tokens, MCP keys, webhooks and
     /// subscriptions that it created.
     Revoke(RevokeArgs),
 }

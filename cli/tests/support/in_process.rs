@@ -10,7 +10,7 @@ use knowledge_server::net::NetConfig;
 use knowledge_testing::fixture::{self, Fixture, OrgFixture};
 use tokio::task::JoinHandle;
 
-/// Number of seeded organisations, one for each of the eight operations.
+/// Number of seeded organisations, one for each operation of `docs/interface.md`.
 const ORGS: usize = 8;
 
 /// A running server over a seeded store, which dropping stops.

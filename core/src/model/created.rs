@@ -6,7 +6,7 @@ use super::names::string_enum;
 use super::{Timestamp, WorkspaceId};
 
 string_enum! {
-    /// State of an MCP key, a webhook, an inbound webhook or a citation subscription.
+    /// State of an MCP key, an API token, a webhook, an inbound webhook or a citation subscription.
     ResourceState {
         /// Works.
         Active = "active",
@@ -14,8 +14,8 @@ string_enum! {
         Unconfirmed = "unconfirmed",
         /// Switched off, by its owner or by the service.
         Disabled = "disabled",
-        /// Does nothing, because its member lacks the permission, or its workspace does not exist
-        /// for the member; works again once it is granted.
+        /// Does nothing while its member lacks the permission, or while its private workspace does
+        /// not exist for the member.
         Suspended = "suspended",
         /// Does nothing any more. Rotating its secret takes it over.
         Ended = "ended",
@@ -23,8 +23,8 @@ string_enum! {
 }
 
 string_enum! {
-    /// Reason for which an MCP key, a webhook, an inbound webhook or a citation subscription is
-    /// suspended or has ended.
+    /// Reason for which an MCP key, an API token, a webhook, an inbound webhook or a citation
+    /// subscription is suspended or has ended.
     EndedReason {
         /// Its member lacks the permission, the scope of its credential excludes it, or the member
         /// is not one of the people of its private workspace.

@@ -188,9 +188,9 @@ pub struct McpKeySummary {
     pub last_used_at: Option<Timestamp>,
     /// Time by which the key must be rotated.
     pub rotates_at: Option<Timestamp>,
-    /// Current state: `active` or `ended`.
+    /// Current state: `active`, `suspended` or `ended`.
     pub state: ResourceState,
-    /// Reason for which the key has ended; `null` if it has not.
+    /// Reason for which the key is suspended or has ended; `null` if it is active.
     pub ended_reason: Option<EndedReason>,
     /// Time of its end; `null` if it has not ended, or if the time is unknown.
     pub ended_at: Option<Timestamp>,

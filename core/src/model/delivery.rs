@@ -51,7 +51,7 @@ pub struct RecallSummary {
 #[serde(rename_all = "camelCase")]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct CitationFilter {
-    /// Memory that the answers cite, as the items show it.
+    /// Memory that the recalls cite and show to the caller.
     pub memory_id: Option<MemoryId>,
 }
 

@@ -76,7 +76,8 @@ pub struct Workspace {
     pub slug: String,
     /// Audience label of the workspace and default of its new memories.
     pub audience: AudienceLabel,
-    /// Access: its people are all members (`open`), or those with a role in it (`private`).
+    /// Access: its people are all members (`open`), or those with a role in it and owners
+    /// (`private`).
     pub access: WorkspaceAccess,
     /// Time of creation.
     pub created_at: Timestamp,

@@ -107,7 +107,8 @@ macro_rules! operator_operations {
             issue_credential(org: OrgSlug, body: NewCredential) -> IssuedCredential;
         /// Lists what a token or a session created or last took over.
         ///
-        /// MCP keys, webhooks, inbound webhooks and citation subscriptions, in no particular order.
+        /// API tokens, MCP keys, webhooks, inbound webhooks and citation subscriptions, in no
+        /// particular order.
         /// A session has those that were created with its access tokens.
         ListCreatedWith: GET "/admin/v1/orgs/{org}/credentials/{credential}/created",
             200, [400, 404],

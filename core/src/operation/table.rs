@@ -86,8 +86,9 @@ macro_rules! operations {
         /// Lists the memories of a workspace.
         ///
         /// Memories that match every filter and exist for the caller, in order of creation. The
-        /// title is `null` for a caller that may not read the memory. A page examines a bounded
-        /// number of memories, so that it may be short or empty although more follow.
+        /// title is `null` for a caller that may not read the memory. A filter that excludes many
+        /// memories may leave a page short although more follow; it is empty only at the end, or
+        /// with a `next_cursor` if nothing was found in 15 seconds.
         ListMemories: GET "/v1/workspaces/{id}/memories", 200, [400, 404],
             {
                 requires [
@@ -169,10 +170,10 @@ macro_rules! operations {
         ///
         /// For callers that search an index of their own: show only what is `readable` here. Items
         /// are in the order of the request. A memory that the caller may not know of looks like one
-        /// that does not exist. `sourceKeys` asks by the keys at the sources; such an item is null
-        /// unless the memory is readable. With `includeContent`, items carry the title and the text
-        /// of readable memories, up to 4 MiB of text; the others of them have `contentOmitted`: ask
-        /// for these again.
+        /// that does not exist. `sourceKeys` asks by the keys at the sources; such an item is
+        /// `null` unless the memory is readable. With `includeContent`, items have the title and
+        /// the text of readable memories, up to 4 MiB of text. Readable ones beyond that have
+        /// `contentOmitted`: ask for them again.
         CheckMemoryAccess: POST "/v1/memories/access-check", 200, [400],
             {
                 requires [
@@ -201,8 +202,8 @@ macro_rules! operations {
     "Workspaces" (Bearer, identifies [Workspace]) {
         /// Lists the workspaces in the scope of the credential.
         ///
-        /// In order of creation. A credential scoped to some workspaces sees only those, and nobody
-        /// sees a private workspace that they are not one of the people of.
+        /// In order of creation. A credential scoped to some workspaces sees only those, and a
+        /// private workspace is listed for its people only.
         ListWorkspaces: GET "/v1/workspaces", 200, [400],
             workspaces.list(page: PageRequest) -> Page<Workspace>,
             links [GetDashboardSummary];
@@ -213,7 +214,8 @@ macro_rules! operations {
         ///
         /// The people of a private workspace are those who hold a role in it, and owners. For
         /// everybody else it does not exist, and its label `workspace:<slug>` covers its people
-        /// only. Only one of them can make it private. No event is published.
+        /// only. A workspace is made private by somebody who will be one of them. No event is
+        /// published.
         SetWorkspaceAccess: PUT "/v1/workspaces/{id}/access", 200, [400, 404],
             { requires [Workspace MemberManage], audits [WorkspaceUpdate] },
             workspaces.set_access(id: WorkspaceId, body: NewWorkspaceAccess) -> Workspace,
@@ -317,7 +319,8 @@ macro_rules! operations {
         /// Creates an MCP key.
         ///
         /// `secret` is the key itself, returned only in this response. An unknown client is stored
-        /// as `other`.
+        /// as `other`. The key depends on the member that creates it; if that is done with a
+        /// scoped token, it also ends with the token.
         CreateMcpKey: POST "/v1/workspaces/{id}/mcp-keys", 201, [400, 404],
             { requires [Workspace McpKeyManage], audits [McpKeyCreate], replays GetMcpKey },
             mcp_keys.create(id: WorkspaceId, body: NewMcpKey) -> IssuedMcpKey,
@@ -556,9 +559,9 @@ macro_rules! operations {
         /// Creates an API token of the caller or of a service account.
         ///
         /// `secret` is the token itself, returned only in this response. The token acts as its
-        /// member, within the scope in `narrowing`, and depends on the member alone: the end of the
-        /// session ends it only on request. Nobody creates a token of another person, or of a service
-        /// account that may do more than they may.
+        /// member, within the scope in `narrowing`, and depends on that member only: signing out
+        /// does not end it, unless the session is ended `with_created`. Nobody creates a token of
+        /// another person, or of a service account that may do more than they may.
         CreateToken: POST "/v1/orgs/{orgSlug}/members/{memberId}/tokens", 201, [400, 404],
             {
                 requires [Organization TokenManage "for a service account"],
@@ -618,7 +621,7 @@ macro_rules! operations {
             links [GetRecall, ListCitationSubscriptions { recall_id: "$response.body#/id" }];
         /// Lists the recalls of a workspace.
         ///
-        /// Newest first, without the memories that they cite.
+        /// Newest first. With `memoryId`, those that cite this memory and show it to the caller.
         ListRecalls: GET "/v1/workspaces/{id}/recalls", 200, [400, 404],
             { requires [Workspace MemoryRead], reads 4, identifies [Workspace] },
             recalls.list(
@@ -643,8 +646,9 @@ macro_rules! operations {
     "Audit log" (Bearer, identifies []) {
         /// Lists the entries of the audit log, newest first.
         ///
-        /// Newest first. `resource_id` requires `resource_kind`. A page examines a bounded number
-        /// of entries, so that it may be short or empty although more follow.
+        /// `resource_id` requires `resource_kind`. A filter that excludes many entries may leave a
+        /// page short although more follow; it is empty only at the end, or with a `next_cursor` if
+        /// nothing was found in 15 seconds.
         ListAuditEntries: GET "/v1/audit-log", 200, [400],
             { requires [Organization AuditRead] },
             audit_log.list(filter: AuditFilter, page: PageRequest) -> Page<AuditEntry>,
@@ -660,7 +664,8 @@ macro_rules! operations {
     "Citation subscriptions" (Bearer, identifies [Subscription]) {
         /// Subscribes to the citations of a recall.
         ///
-        /// `signing_secret` is returned only in this response.
+        /// A subscription is for a single answer; to follow all answers of a workspace, register
+        /// one webhook for `citation.changed`. `signing_secret` is returned only in this response.
         CreateCitationSubscription: POST "/v1/citation-subscriptions", 201, [400, 404],
             {
                 requires [Workspace CitationSubscriptionManage], audits [SubscriptionCreate],

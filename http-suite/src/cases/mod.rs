@@ -3,7 +3,6 @@
 //! A case that changes data has its own organisation, so that the order of the cases does not
 //! matter.
 
-mod additions;
 mod bad_input;
 mod bulk;
 mod bulk_rejections;
@@ -14,12 +13,12 @@ mod dashboard;
 mod dashboard_etag;
 mod idempotency;
 mod inbound;
+mod resources;
 mod roles;
 mod tenancy;
 mod webhooks;
 
 suites![
-    additions,
     bad_input,
     bulk,
     bulk_rejections,
@@ -30,6 +29,7 @@ suites![
     dashboard_etag,
     idempotency,
     inbound,
+    resources,
     roles,
     tenancy,
     webhooks,

@@ -137,7 +137,7 @@ fn probes(own: &Names, theirs: &Names, caller: &MemberFixture) -> Vec<Call> {
     ]
 }
 
-/// Returns the same for the operations besides the eight.
+/// Returns the same for further operations.
 fn more_probes(own: &Names, theirs: &Names, caller: &MemberFixture) -> Vec<Call> {
     let mut probes = Vec::new();
     for slug in [&own.slug, &theirs.slug] {

@@ -1,21 +1,21 @@
 //! Requests of every kind, and responses as text, for the cases and for further tests.
 
-mod additions;
 mod errors;
 mod operations;
 mod rejections;
 mod replays;
+mod resources;
 mod sender;
 mod show;
 mod stage;
 
-pub use self::additions::{delete, get, patch, post, put};
 pub use self::errors::{error, problems};
 pub use self::operations::{
     Operation, bulk, bulk_with_key, create_inbound_webhook, create_webhook, dashboard, delete_role,
     list_roles, new_key, roles_by_slug, subscribe, update_role,
 };
 pub use self::replays::send_at_once;
+pub use self::resources::{delete, get, patch, post, put};
 pub use self::sender::{Sender, now_seconds};
 pub use self::show::Show;
 

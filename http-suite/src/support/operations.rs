@@ -1,4 +1,4 @@
-//! The eight operations, with valid requests.
+//! The operations of `docs/interface.md`, with valid requests.
 
 use std::collections::BTreeMap;
 
@@ -134,7 +134,7 @@ pub struct Operation {
 }
 
 impl Operation {
-    /// Returns all eight, in the order of the interface.
+    /// Returns the operations of `docs/interface.md`, in the order of that page.
     pub fn all(org: &OrgFixture) -> Vec<Self> {
         let (token, session) = (&org.members.owner.token, &org.members.owner.session);
         let (main, slug) = (org.main.id, org.slug.as_str());

@@ -183,8 +183,8 @@ impl Provisioning<'_> {
         Ok(found.and_then(|found| found.value.created_by))
     }
 
-    /// Lists the MCP keys, webhooks and subscriptions that a token or session created or last took
-    /// over, also after its end.
+    /// Lists the API tokens, MCP keys, webhooks and subscriptions that a token or session created
+    /// or last took over, also after its end.
     ///
     /// What was created with the access token of a session counts as created with the session.
     ///

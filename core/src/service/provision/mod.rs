@@ -73,7 +73,8 @@ request! {
         name: String as Name,
         /// Audience label; by default the members of the workspace: `workspace:<slug>`.
         audience: Option<AudienceLabel> as Option<Parsed<AudienceLabel>>,
-        /// Access: its people are all members (`open`), or those with a role in it (`private`).
+        /// Access: its people are all members (`open`), or those with a role in it and owners
+        /// (`private`).
         access: WorkspaceAccess as Parsed<WorkspaceAccess> = WorkspaceAccess::Open,
     }
 }
@@ -94,7 +95,7 @@ request! {
         teams: Vec<String> as List<Slug, Items<0, TEAMS_PER_MEMBER_MAX>> = Vec::new(),
         /// True for a login link in the response, with which a person signs in once, within a day.
         ///
-        /// Only members that add a member get one so: the operator issues links.
+        /// Only for members that add a member: the operator issues links.
         login_link: bool as Flag = false,
     }
 }

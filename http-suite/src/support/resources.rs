@@ -1,4 +1,4 @@
-//! The operations besides the eight, with valid requests.
+//! Valid requests of the operations that [`Operation::all`] leaves out, by resource.
 
 use http::Method;
 use knowledge_testing::fixture::OrgFixture;
@@ -34,7 +34,7 @@ pub fn delete(path: impl Into<String>) -> Call {
 }
 
 impl Operation {
-    /// Returns all operations: the eight and the others.
+    /// Returns [those](Self::all) of `docs/interface.md`, followed by the others.
     pub fn every(org: &OrgFixture) -> Vec<Self> {
         let mut every = Self::all(org);
         every.extend(of_the_organisation(org));

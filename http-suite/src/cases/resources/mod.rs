@@ -1,4 +1,4 @@
-//! The operations besides the eight of the interface.
+//! Cases by resource, with every operation on it.
 
 mod audit_log;
 mod chats;
