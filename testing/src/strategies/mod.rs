@@ -269,7 +269,7 @@ pub fn text() -> impl Strategy<Value = String> {
         1 => select(&["\n", "\u{1}", "\"", "🦀"][..])
             .prop_map(move |piece| piece.repeat(bytes_max / piece.len())),
         1 => Just("x".repeat(bytes_max + 1)),
-        1 => Just(String::new()),
+        1 => select(&["", "a\0b"][..]).prop_map(str::to_owned),
     ]
 }
 
@@ -277,7 +277,7 @@ pub fn text() -> impl Strategy<Value = String> {
 pub fn new_memory() -> impl Strategy<Value = NewMemory> {
     let source_key = prop_oneof![
         60 => select(&["page-1", "page-2", "page-3", "page-4"][..]).prop_map(str::to_owned),
-        1 => Just(String::new()),
+        1 => select(&["", "a\0b"][..]).prop_map(str::to_owned),
         1 => Just("k".repeat(513)),
     ];
     (
