@@ -23,7 +23,10 @@ impl RequestErrors {
     pub(crate) fn name(&mut self, path: &str, name: &str) {
         if name.chars().count() > 128 {
             self.push(path, ProblemCode::TooLarge);
-        } else if name.chars().all(char::is_whitespace) {
+        } else if name
+            .chars()
+            .all(|char| char.is_whitespace() || char == '\u{200b}')
+        {
             self.push(path, ProblemCode::TooSmall);
         } else if name
             .chars()

@@ -122,7 +122,7 @@ pub fn name() -> impl Strategy<Value = String> {
     prop_oneof![
         80 => "[a-zA-Zäß中🦀]{1,8}( [a-z]{1,5})?",
         1 => Just("n".repeat(NAME_CHARS_TOO_MANY)),
-        1 => select(&["", " \t", "a\u{7}b", "a\u{202e}b"][..]).prop_map(str::to_owned),
+        1 => select(&["", " \t", "\u{200b}", "a\u{7}b", "a\u{202e}b"][..]).prop_map(str::to_owned),
     ]
 }
 
