@@ -117,12 +117,13 @@ pub fn bulk_update() -> impl Strategy<Value = BulkUpdate> {
     })
 }
 
-/// Names and titles, a few of them too long, empty or with a control character.
+/// Names and titles, a few of them too long, blank or with a control character.
 pub fn name() -> impl Strategy<Value = String> {
+    let invalid = ["", " \t", "\u{200b}", "a\0b", "a\u{7}b", "a\u{202e}b"];
     prop_oneof![
         80 => "[a-zA-Zäß中🦀]{1,8}( [a-z]{1,5})?",
         1 => Just("n".repeat(NAME_CHARS_TOO_MANY)),
-        1 => select(&["", " \t", "\u{200b}", "a\u{7}b", "a\u{202e}b"][..]).prop_map(str::to_owned),
+        1 => select(invalid.to_vec()).prop_map(str::to_owned),
     ]
 }
 
