@@ -11,6 +11,13 @@ use knowledge_core::model::{EventData, EventType};
 use knowledge_testing::requests::with;
 use serde_json::{Value, json};
 
+/// Pages that describe the interface to its users.
+const PAGES: [&str; 3] = [
+    include_str!("../../README.md"),
+    include_str!("../../docs/guide.md"),
+    include_str!("../../docs/reference.md"),
+];
+
 fn document() -> Value {
     openapi::document(&Limits::default())
 }
@@ -44,6 +51,25 @@ fn validator(document: &Value, schema: &Value) -> Validator {
         .should_validate_formats(true)
         .build(&root)
         .unwrap_or_else(|error| panic!("{schema} is no schema: {error}"))
+}
+
+/// Which operations a specification has, and which not, is the matter of a page of its own.
+#[test]
+fn reader_sees_one_interface() {
+    let documents = documents().map(|document| document.to_string());
+    let pages = PAGES.map(str::to_owned);
+    for text in documents.iter().chain(&pages) {
+        for name in [
+            "**Addition",
+            "x-addition",
+            "all eight",
+            "the eight",
+            "interface specification",
+        ] {
+            let found = text.find(name).and_then(|at| text.get(at..at + 80));
+            assert!(!text.contains(name), "{name}: {found:?}");
+        }
+    }
 }
 
 #[test]

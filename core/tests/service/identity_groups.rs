@@ -1,12 +1,12 @@
 //! Tests of the teams and roles that the groups of an identity provider decide about.
 
 use knowledge_core::access::{BaseRole, RoleRef};
-use knowledge_core::model::MemberId;
+use knowledge_core::model::{MemberId, WorkspaceAccess};
 use knowledge_core::service::AuditAction;
 use uuid::Uuid;
 
 use crate::audit::entries;
-use crate::make::{ADMIN, MEMBER, VIEWER, code, custom, new_member, problem, with};
+use crate::make::{ADMIN, MEMBER, VIEWER, code, custom, new_access, new_member, problem, with};
 use crate::world::World;
 
 /// Returns the number of entries of an action.
@@ -112,6 +112,24 @@ async fn aligned_role_in_a_workspace_begins_and_ends() {
     world.assign_in(ada, here, Some(ADMIN)).await.unwrap();
     assert_eq!(align(None).await, [ADMIN]);
     assert_eq!(align(Some(MEMBER)).await, [ADMIN]);
+}
+
+/// Groups decide who is one of the people of a private workspace.
+#[tokio::test]
+async fn aligned_role_opens_a_private_workspace() {
+    let world = World::new().await;
+    let (org, provisioning) = (world.org.id, world.service.provisioning());
+    let ada = world.member(VIEWER).await;
+    let here = world.workspace.id;
+    let private = new_access(WorkspaceAccess::Private);
+    world.set_access(&private).await.unwrap();
+    let caller = world.trusted(ada);
+    for granted in [None, Some(MEMBER), None] {
+        let aligned = provisioning.align_role(org, ada, Some(here), &[MEMBER], granted);
+        aligned.await.unwrap();
+        let found = world.by(&caller).get_workspace().await;
+        assert_eq!(found.is_ok(), granted.is_some(), "{found:?}");
+    }
 }
 
 #[tokio::test]

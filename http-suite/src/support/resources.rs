@@ -209,6 +209,17 @@ fn of_memories(org: &OrgFixture) -> Vec<Operation> {
         Operation::new("delete memory", delete(&memory)).allowing(one),
         Operation::new("list workspaces", get("/v1/workspaces")).allowing("GET, HEAD"),
         Operation::new("workspace", get(&path)).allowing("GET, HEAD"),
+        Operation::new(
+            "check access",
+            post("/v1/memories/access-check").json(&json!({ "memoryIds": [Uuid::nil()] })),
+        ),
+        Operation::new("list labels", get(format!("{path}/labels"))).allowing("GET, HEAD"),
+        Operation::new("activity", get(format!("{path}/activity"))).allowing("GET, HEAD"),
+        Operation::new(
+            "set access",
+            put(format!("{path}/access")).json(&json!({ "access": "open" })),
+        )
+        .allowing("PUT"),
     ];
     by_the_owner(org, operations)
 }

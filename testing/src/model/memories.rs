@@ -293,7 +293,7 @@ impl RequestErrors {
         self.name(&format!("{prefix}title"), &memory.title);
         self.text(&format!("{prefix}content"), &memory.content, bytes_max);
         if let Some(key) = &memory.source_key {
-            let is_wrong = !(1..=512).contains(&key.chars().count());
+            let is_wrong = key.contains('\0') || !(1..=512).contains(&key.chars().count());
             let path = format!("{prefix}{source_key}");
             self.when(is_wrong, &path, ProblemCode::InvalidValue);
         }

@@ -23,7 +23,10 @@ impl RequestErrors {
     pub(crate) fn name(&mut self, path: &str, name: &str) {
         if name.chars().count() > 128 {
             self.push(path, ProblemCode::TooLarge);
-        } else if name.chars().all(char::is_whitespace) {
+        } else if name
+            .chars()
+            .all(|char| char.is_whitespace() || char == '\u{200b}')
+        {
             self.push(path, ProblemCode::TooSmall);
         } else if name
             .chars()
@@ -71,9 +74,13 @@ impl RequestErrors {
 
     /// Checks the text of a memory or a message.
     pub(crate) fn text(&mut self, path: &str, text: &str, bytes_max: usize) {
+        if text.contains('\0') {
+            self.push(path, ProblemCode::InvalidValue);
+            return;
+        }
         let escaped = text.chars().map(|c| match c {
             '"' | '\\' | '\n' | '\r' | '\t' | '\u{8}' | '\u{c}' => 2,
-            '\0'..='\u{1f}' => 6,
+            '\u{1}'..='\u{1f}' => 6,
             other => other.len_utf8(),
         });
         let is_too_large = text.len() > bytes_max || escaped.sum::<usize>() + 2 > 60 * 1024;

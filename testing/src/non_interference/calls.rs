@@ -155,8 +155,11 @@ impl World {
         let known = match collection {
             "memories" => return self.memory(choices),
             "workspaces" | "workspace-roles" => {
-                let place = usize::from(choices.once_in(4));
-                return self.workspaces[place].to_string();
+                let place = match (choices.below(16), self.vault) {
+                    (4, Some(vault)) => vault,
+                    (chosen, _) => self.workspaces[usize::from(chosen % 4 == 3)],
+                };
+                return place.to_string();
             }
             collection => self.ids.get(collection).map_or(&[][..], Vec::as_slice),
         };

@@ -51,6 +51,8 @@ pub(super) struct World {
     pub(super) has_removals: bool,
     pub(super) gate: Arc<Gate>,
     pub(super) workspaces: [WorkspaceId; 2],
+    /// Private workspace of both worlds, which has contents in the second only.
+    pub(super) vault: Option<WorkspaceId>,
     pub(super) sources: [SourceId; 2],
     /// Member that sees what is hidden from the principal.
     pub(super) nora: MemberId,
@@ -124,6 +126,7 @@ impl World {
             has_removals,
             gate,
             workspaces,
+            vault: None,
             sources,
             nora,
             pat,

@@ -117,12 +117,13 @@ pub fn bulk_update() -> impl Strategy<Value = BulkUpdate> {
     })
 }
 
-/// Names and titles, a few of them too long, empty or with a control character.
+/// Names and titles, a few of them too long, blank or with a control character.
 pub fn name() -> impl Strategy<Value = String> {
+    let invalid = ["", " \t", "\u{200b}", "a\0b", "a\u{7}b", "a\u{202e}b"];
     prop_oneof![
         80 => "[a-zA-Zäß中🦀]{1,8}( [a-z]{1,5})?",
         1 => Just("n".repeat(NAME_CHARS_TOO_MANY)),
-        1 => select(&["", " \t", "a\u{7}b", "a\u{202e}b"][..]).prop_map(str::to_owned),
+        1 => select(invalid.to_vec()).prop_map(str::to_owned),
     ]
 }
 
@@ -269,7 +270,7 @@ pub fn text() -> impl Strategy<Value = String> {
         1 => select(&["\n", "\u{1}", "\"", "🦀"][..])
             .prop_map(move |piece| piece.repeat(bytes_max / piece.len())),
         1 => Just("x".repeat(bytes_max + 1)),
-        1 => Just(String::new()),
+        1 => select(&["", "a\0b"][..]).prop_map(str::to_owned),
     ]
 }
 
@@ -277,7 +278,7 @@ pub fn text() -> impl Strategy<Value = String> {
 pub fn new_memory() -> impl Strategy<Value = NewMemory> {
     let source_key = prop_oneof![
         60 => select(&["page-1", "page-2", "page-3", "page-4"][..]).prop_map(str::to_owned),
-        1 => Just(String::new()),
+        1 => select(&["", "a\0b"][..]).prop_map(str::to_owned),
         1 => Just("k".repeat(513)),
     ];
     (

@@ -15,3 +15,4 @@ pub(crate) mod requests;
 mod round_trips;
 mod sealing;
 mod strangers;
+mod texts;

@@ -5,12 +5,14 @@ use knowledge_testing::fixture::OrgFixture;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use super::erasures::erase;
 use crate::support::{
     Sender, Show, delete, error, foreign_org, get, now_seconds, own_org, post, problems,
 };
 
 suite![
     inbound_message_takes_effect_once,
+    inbound_message_leaves_out_erased_keys,
     inbound_message_requires_valid_signature,
     inbound_secrets_are_both_valid_during_a_rotation,
     inbound_message_requires_authorized_owner,
@@ -53,6 +55,19 @@ async fn inbound_message_takes_effect_once() {
     assert_eq!(updated.len(), 1);
     assert_eq!(updated[0]["id"], found[0]["id"]);
     assert_eq!(updated[0]["title"], "Up");
+}
+
+async fn inbound_message_leaves_out_erased_keys() {
+    let org = own_org();
+    let sender = Sender::registered(org, &org.members.admin).await;
+    assert_eq!(sender.send(&batch("Down")).await.status, 204);
+    let found = memories(org, &sender).await;
+    let named = json!({ "memoryIds": [found[0]["id"]] });
+    let erased = erase(&org.members.owner.token, &named).await;
+    assert_eq!(erased.status, 201, "{erased:?}");
+    assert_eq!(erased.json()["remains"]["sourceKeyHashes"], 1);
+    assert_eq!(sender.send(&batch("Up")).await.status, 204);
+    assert_eq!(memories(org, &sender).await, Vec::<Value>::new());
 }
 
 async fn inbound_message_requires_valid_signature() {

@@ -19,6 +19,7 @@ suite![
     access_check_tells_what_may_be_shown,
     access_check_takes_source_keys,
     page_of_memories_is_empty_only_at_the_end,
+    page_of_memories_goes_on_to_the_first_match,
 ];
 
 pub(super) fn memories(org: &OrgFixture) -> String {
@@ -374,5 +375,31 @@ async fn page_of_memories_is_empty_only_at_the_end() {
     while let Some(cursor) = page["next_cursor"].as_str() {
         assert_ne!(page["data"], json!([]), "an empty page before the end");
         page = list(admin, format!("{path}&cursor={cursor}")).await.json();
+    }
+}
+
+/// The only match comes after more memories than one page of any other list looks at.
+async fn page_of_memories_goes_on_to_the_first_match() {
+    let org = own_org();
+    let admin = &org.members.admin.token;
+    let workspace = format!("/v1/workspaces/{}", org.empty.id);
+    let texts = vec![json!({ "title": "Log", "content": "Nothing happened." }); 100];
+    let batch = json!({ "source_id": org.sources[1], "memories": texts });
+    let mut last = String::new();
+    for _ in 0..21 {
+        let ingest = post(format!("{workspace}/ingest")).bearer(admin);
+        let ingested = ingest.json(&batch).await;
+        assert_eq!(ingested.status, 200, "{ingested:?}");
+        for added in ingested.json()["memories"].as_array().unwrap() {
+            last = last.max(added["id"].as_str().unwrap().to_owned());
+        }
+    }
+    let change = json!({ "reviewStatus": "approved", "sensitivityLabel": "public" });
+    let changed = patch(format!("/v1/memories/{last}")).bearer(admin);
+    assert_eq!(changed.json(&change).await.status, 200);
+    for filter in ["reviewStatus=approved", "sensitivityLabel=public"] {
+        let path = format!("{workspace}/memories?{filter}&limit=1");
+        let page = list(admin, path).await.json();
+        assert_eq!(page["data"][0]["id"], last, "{filter}: {page}");
     }
 }

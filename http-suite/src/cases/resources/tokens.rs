@@ -12,6 +12,7 @@ suite![
     token_of_ones_own_is_created_listed_and_ended,
     token_is_narrowed_as_requested,
     token_is_shown_once_also_to_a_repeated_request,
+    creations_of_a_token_remain_unless_it_is_scoped_or_ends_with_them,
     token_of_a_service_account_needs_permission_and_coverage,
     token_of_another_person_is_theirs,
     token_operations_take_no_token,
@@ -120,6 +121,69 @@ async fn token_is_shown_once_also_to_a_repeated_request() {
     let ended = delete(format!("{}/{}", tokens(org, member.id), text(&first, "id")));
     assert_eq!(by(&member.session, ended).await.status, 204);
     assert_eq!(by(&member.session, call).await.status, 410);
+}
+
+/// Asserts that an MCP key and a webhook, which a token created, are active, or ended for a reason.
+async fn assert_states(org: &OrgFixture, [key, webhook]: [&Value; 2], reason: Option<&str>) {
+    let state = if reason.is_some() { "ended" } else { "active" };
+    let workspace = format!("/v1/workspaces/{}", org.main.id);
+    let secret = key["secret"].as_str().expect("a secret");
+    let used = get(format!("{workspace}/memories")).bearer(secret).await;
+    let expected = if reason.is_some() { 401 } else { 200 };
+    assert_eq!(used.status, expected, "{reason:?}");
+
+    let owner = &org.members.owner.token;
+    let id = |record: &Value| record["id"].as_str().expect("an identifier").to_owned();
+    let path = format!("{workspace}/mcp-keys/{}", id(key));
+    let shown = get(path).bearer(owner).await.json();
+    assert_eq!(shown["state"], state, "{shown}");
+    assert_eq!(shown["endedReason"], json!(reason), "{shown}");
+    assert_eq!(shown["endedAt"].is_string(), reason.is_some(), "{shown}");
+    let summary = dashboard(owner, org.main.id).await.json();
+    let keys = summary["mcp_keys"].as_array().expect("a list");
+    assert!(keys.contains(&shown), "{summary}");
+
+    let path = format!("{workspace}/webhooks/{}", id(webhook));
+    let shown = get(path).bearer(owner).await.json();
+    assert_eq!(shown["is_active"], reason.is_none(), "{shown}");
+    assert_eq!(shown["state"] == "ended", reason.is_some(), "{shown}");
+    assert_eq!(shown["ended_reason"], json!(reason), "{shown}");
+}
+
+async fn creations_of_a_token_remain_unless_it_is_scoped_or_ends_with_them() {
+    let org = own_org();
+    let admin = &org.members.admin;
+    let all = tokens(org, admin.id);
+    let workspace = format!("/v1/workspaces/{}", org.main.id);
+    let new_key =
+        json!({ "name": "Laptop", "client": "cursor", "audience": ["workspace:handbook"] });
+    let new_webhook = json!({ "event_type": "chunk.created", "url": "https://example.com/hook" });
+    let scope = json!({ "actions": ["memory:read", "mcp_key:manage", "webhook:manage"] });
+    for (narrowing, with_created, reason) in [
+        (None, false, None),
+        (None, true, Some("ended_with_credential")),
+        (Some(scope), false, Some("credential_revoked")),
+    ] {
+        let mut body = json!({ "name": "Script" });
+        if let Some(narrowing) = narrowing {
+            body["narrowing"] = narrowing;
+        }
+        let made = by(&admin.session, post(&all).json(&body)).await;
+        let secret = text(&made, "secret");
+        let create = async |path: &str, body: &Value| {
+            let call = post(format!("{workspace}/{path}")).bearer(&secret);
+            let created = call.json(body).await;
+            assert_eq!(created.status, 201, "{created:?}");
+            created.json()
+        };
+        let key = create("mcp-keys", &new_key).await;
+        let webhook = create("webhooks", &new_webhook).await;
+        assert_states(org, [&key, &webhook], None).await;
+        let id = text(&made, "id");
+        let end = delete(format!("{all}/{id}?with_created={with_created}"));
+        assert_eq!(by(&admin.session, end).await.status, 204);
+        assert_states(org, [&key, &webhook], reason).await;
+    }
 }
 
 async fn token_of_a_service_account_needs_permission_and_coverage() {

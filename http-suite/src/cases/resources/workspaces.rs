@@ -3,12 +3,16 @@
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::support::{Show, delete, error, get, own_org, patch, post, problems, put, quiet_org};
+use crate::support::{
+    Show, bulk, delete, error, get, own_org, patch, post, problems, put, quiet_org,
+};
 
 suite![
     workspaces_in_scope_of_credential_are_listed,
     private_workspace_exists_for_its_people_only,
     access_is_changed_by_one_of_the_people,
+    label_of_a_private_workspace_covers_its_people,
+    access_is_audited_for_the_people_of_the_workspace,
     retention_is_set_and_read,
     retention_of_memories_is_set_by_label,
     activity_counts_by_day,
@@ -121,6 +125,90 @@ async fn access_is_changed_by_one_of_the_people() {
     let by_admin = set(&org.members.admin.token, "open").await;
     insta::assert_snapshot!(error(&by_admin), @r#"404 not_found: there is no such workspace {"kind":"workspace"}"#);
     assert_eq!(set(owner, "open").await.status, 200);
+}
+
+async fn label_of_a_private_workspace_covers_its_people() {
+    let org = own_org();
+    let members = &org.members;
+    let (owner, viewer) = (&members.owner, &members.viewer);
+    let cited = org.main.memories.internal[70];
+    let recalls = format!("/v1/workspaces/{}/recalls", org.main.id);
+    let new = json!({ "query": "Who is on call?", "memory_ids": [cited] });
+    let made = post(&recalls).bearer(&owner.token).json(&new).await;
+    assert_eq!(made.status, 201, "{made:?}");
+    let label = format!("workspace:{}", org.empty.slug);
+    let relabel = json!({ "memoryIds": [cited], "audienceTag": label });
+    let relabelled = bulk(&owner.token, &relabel).await;
+    assert_eq!(relabelled.json()["summary"]["succeeded"], 1);
+
+    let memory = format!("/v1/memories/{cited}");
+    let recall = format!("/v1/recalls/{}", made.json()["id"].as_str().unwrap());
+    let assert_covers_viewer = async |covers: bool| {
+        let check = json!({ "memoryIds": [cited], "includeContent": true });
+        let checked = post("/v1/memories/access-check").bearer(&viewer.token);
+        let checked = checked.json(&check).await.json()["results"][0].clone();
+        assert_eq!(checked["readable"], covers, "{checked}");
+        assert_eq!(checked["content"].is_string(), covers, "{checked}");
+        assert_eq!(checked["labels"].is_null(), !covers, "{checked}");
+        let expected = if covers { 200 } else { 404 };
+        for path in [&memory, &recall] {
+            let read = get(path).bearer(&viewer.token).await;
+            assert_eq!(read.status, expected, "{path}");
+        }
+    };
+    assert_covers_viewer(true).await;
+    let access = put(format!("/v1/workspaces/{}/access", org.empty.id));
+    let closed = access.bearer(&owner.token);
+    let closed = closed.json(&json!({ "access": "private" })).await;
+    assert_eq!(closed.status, 200, "{closed:?}");
+    assert_covers_viewer(false).await;
+    let change = json!({ "memoryIds": [cited], "sensitivityLabel": "confidential" });
+    let changed = bulk(&members.member.token, &change).await.json();
+    assert_eq!(changed["results"][0]["error"]["code"], "not_found");
+    // An administrator sees the labels of every memory, and the content of no such one.
+    let seen = get(&memory).bearer(&members.admin.token).await.json();
+    assert_eq!(
+        (&seen["audienceTag"], &seen["content"]),
+        (&json!(label), &Value::Null)
+    );
+    let held = format!(
+        "/v1/orgs/{}/members/{}/workspace-roles/{}",
+        org.slug, viewer.id, org.empty.id
+    );
+    let assigned = put(&held).session(&owner.session);
+    let assigned = assigned.json(&json!({ "role": "viewer" })).await;
+    assert_eq!(assigned.status, 204);
+    assert_covers_viewer(true).await;
+    assert_eq!(delete(&held).session(&owner.session).await.status, 204);
+    assert_covers_viewer(false).await;
+}
+
+async fn access_is_audited_for_the_people_of_the_workspace() {
+    let org = own_org();
+    let (owner, admin) = (&org.members.owner.token, &org.members.admin.token);
+    let id = org.empty.id;
+    let entries = async |token: &str| {
+        let query = "action=workspace.update&resource_kind=workspace";
+        let log = format!("/v1/audit-log?{query}&resource_id={id}");
+        let listed = get(log).bearer(token).await.json();
+        listed["data"].as_array().expect("a list").clone()
+    };
+    for (access, shown_to_admin) in [("private", 0), ("open", 2)] {
+        let set = put(format!("/v1/workspaces/{id}/access")).bearer(owner);
+        // Once made, the change is not made again.
+        for call in [set.clone(), set] {
+            let set = call.json(&json!({ "access": access })).await;
+            assert_eq!(set.status, 200, "{set:?}");
+        }
+        assert_eq!(entries(admin).await.len(), shown_to_admin, "{access}");
+    }
+    let states = |entry: &Value| {
+        let states = [&entry["before"], &entry["after"]];
+        states.map(|state| state["access"].clone())
+    };
+    let changes: Vec<[Value; 2]> = entries(owner).await.iter().map(states).collect();
+    let (open, private) = (json!("open"), json!("private"));
+    assert_eq!(changes, [[private.clone(), open.clone()], [open, private]]);
 }
 
 async fn activity_counts_by_day() {
