@@ -22,7 +22,7 @@ use knowledge_core::model::{
 use knowledge_core::service::Caller;
 
 /// Number of organisations in a fixture.
-pub const ORGS: usize = 144;
+pub const ORGS: usize = 160;
 
 /// Seeded store from the perspective of a client.
 #[derive(Clone, Debug, Serialize, Deserialize)]
