@@ -82,8 +82,8 @@ export class DashboardScreen {
     const { workspace } = this.#context;
     const summary = this.#summary;
     const lead = html`${tag(workspace.audience)}
-    <span>${capital(workspace.access)}: for ${peopleOf(workspace)}.</span>
-    ${summary ? html`<span>Last memory came in ${time(summary.workspace.last_ingest_at)}.</span>` : nothing}`;
+      <span>${capital(workspace.access)}: for ${peopleOf(workspace)}.</span>
+      ${summary ? html`<span>Last memory came in ${time(summary.workspace.last_ingest_at)}.</span>` : nothing}`;
     return html`
       ${pageHeader({ title: workspace.name, lead, actions: this.#accessButton() })}
       ${this.#task.error ? problem(this.#task.error, () => this.#load()) : nothing}
@@ -123,8 +123,7 @@ export class DashboardScreen {
   }) {
     return html`
       <div class="tiles">
-        ${this.#backlogTile(backlog)}
-        ${this.#hasActivityFailed ? nothing : this.#activityTiles()}
+        ${this.#backlogTile(backlog)} ${this.#hasActivityFailed ? nothing : this.#activityTiles()}
       </div>
       <div class="columns">
         <div>${this.#connectors(connector_health)} ${this.#chats(recent_chats)}</div>

@@ -184,9 +184,7 @@ export class WebhookView {
           <summary>
             ${icon("next")}
             <span class="entry-action"><code>${delivery.event_type}</code></span>
-            <span class="faint"
-              >${count(attempts.length, "attempt")}${this.#next(delivery)}</span
-            >
+            <span class="faint">${count(attempts.length, "attempt")}${this.#next(delivery)}</span>
             ${stateBadge(status)}
             <time class="faint nowrap" datetime=${delivery.created_at}>${fullTime(delivery.created_at)}</time>
           </summary>
