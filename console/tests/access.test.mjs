@@ -334,7 +334,7 @@ test("session ends with what it created", async () => {
 
   await page.getByRole("link", { name: "Account" }).click();
   await page.getByRole("button", { name: "What it created" }).click();
-  await dialog.getByText("Leaked").waitFor();
+  await dialog.getByText("Leaked", { exact: true }).waitFor();
   await dialog.getByLabel("End all of it too").check();
   await dialog.getByRole("button", { name: "End" }).click();
   await page.getByText("You are signed out.").waitFor();

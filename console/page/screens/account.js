@@ -14,6 +14,7 @@ import { actionsHeading, empty, listView, pageHeader, table } from "../ui/parts.
 
 const KINDS = {
   mcp_key: "MCP key",
+  token: "Token",
   webhook: "Webhook",
   inbound_webhook: "Inbound webhook",
   citation_subscription: "Citation subscription",
@@ -29,10 +30,14 @@ const creations = (created) => html`
     ${repeat(
       created,
       ({ id }) => id,
-      ({ kind, name, state }) => html`<li>
-        <div><strong>${name}</strong> <p class="faint">${KINDS[kind]}</p></div>
-        ${stateBadge(state)}
-      </li>`,
+      ({ kind, name, state }) =>
+        html`<li>
+          <div>
+            <strong>${name}</strong>
+            <p class="faint">${KINDS[kind]}</p>
+          </div>
+          ${stateBadge(state)}
+        </li>`,
     )}
   </ul>
   <label class="inline">
