@@ -1,9 +1,10 @@
 // The member who is signed in, and what else is signed in as this member.
 
 import { PagedList } from "../api/list.js";
+import { endingText } from "../models/endings.js";
 import { openForm } from "../ui/actions.js";
 import { capital } from "../ui/format.js";
-import { html, repeat } from "../ui/lit.js";
+import { html, nothing, repeat } from "../ui/lit.js";
 import { stateBadge, time } from "../ui/marks.js";
 import { actionsHeading, empty, listView, pageHeader, table } from "../ui/parts.js";
 
@@ -30,11 +31,12 @@ const creations = (created) => html`
     ${repeat(
       created,
       ({ id }) => id,
-      ({ kind, name, state }) =>
+      ({ kind, name, state, ended_reason, ended_at }) =>
         html`<li>
           <div>
             <strong>${name}</strong>
             <p class="faint">${KINDS[kind]}</p>
+            ${ended_reason === null ? nothing : html`<p class="faint">${endingText(ended_reason, ended_at)}</p>`}
           </div>
           ${stateBadge(state)}
         </li>`,

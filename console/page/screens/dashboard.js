@@ -4,6 +4,7 @@
 import { ApiError } from "../api/error.js";
 import { ACTIVITY_DAYS, backlogs } from "../models/activity.js";
 import { peopleOf } from "../models/audience.js";
+import { endingText } from "../models/endings.js";
 import { href } from "../router.js";
 import { actionButton, confirm, Task } from "../ui/actions.js";
 import { capital, count, number, shortDate, words } from "../ui/format.js";
@@ -249,6 +250,7 @@ export class DashboardScreen {
         <div>
           <strong>${key.name}</strong>
           <p class="faint">${words(key.client)} · used ${time(key.lastUsedAt)}</p>
+          ${key.endedReason === null ? nothing : html`<p class="faint">${endingText(key.endedReason, key.endedAt)}</p>`}
         </div>
         ${key.state === "active" ? nothing : stateBadge(key.state)}
       </li>

@@ -105,7 +105,7 @@ export class WebhookView {
         <h1 tabindex="-1">Webhook</h1>
         ${this.#task.error ? problem(this.#task.error, () => this.#reload()) : loading()}`;
     const cause = webhook.disabled_reason ?? webhookState(webhook);
-    const explanation = endingText(webhook.ended_reason) ?? EXPLANATIONS[cause];
+    const explanation = endingText(webhook.ended_reason, webhook.ended_at) ?? EXPLANATIONS[cause];
     const lead = html`${stateBadge(webhookState(webhook))} ${tag(webhook.event_type)}
       <span>${explanation ?? nothing}</span> ${nextPing(webhook)}`;
     return html`
@@ -286,11 +286,12 @@ export class WebhookView {
       title: "Rotate the signing secret?",
       operation: "rotateWebhookSecret",
       submit: "Rotate",
-      text: "For 24 hours deliveries are signed with both secrets.",
+      text: "For 24 hours deliveries are signed with both secrets. From now on it receives what you may know of.",
       run: async () => {
         const { signing_secret } = await operations.rotateWebhookSecret(workspace.id, this.id);
         const box = { label: "The new signing secret", value: signing_secret };
         openMessage(this.#context, "Signing secret", () => html`${secretBox(box)} ${verification()}`);
+        await this.#reload();
       },
     });
   }
