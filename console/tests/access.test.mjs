@@ -322,18 +322,58 @@ test("member ends another session of theirs", async () => {
   await mine.close();
 });
 
-test("session ends with what it created", async () => {
-  const { page, close } = await site.current.open("keys");
+/**
+ * Creates an MCP key on the screen of the keys.
+ * @param {Page} page
+ * @param {string} name
+ */
+async function createKey(page, name) {
   await page.getByRole("button", { name: "New key" }).click();
   const dialog = page.getByRole("dialog");
-  await dialog.getByLabel("Name").fill("Leaked");
+  await dialog.getByLabel("Name").fill(name);
   await dialog.getByRole("button", { name: "Create" }).click();
   await dialog.getByRole("button", { name: "Done" }).click();
-  const key = page.getByRole("row", { name: /Leaked/ });
-  await key.getByText("active").waitFor();
+  await page.getByRole("row", { name }).getByText("active").waitFor();
+}
+
+test("sign-out shows what the session created, which goes on working", async () => {
+  const { page, close } = await site.current.open("keys");
+  await createKey(page, "Left behind");
+  await page.getByRole("button", { name: "Sign out" }).click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByText("Left behind", { exact: true }).waitFor();
+  await dialog.getByRole("button", { name: "Sign out" }).click();
+  await page.getByText("You are signed out.").waitFor();
+  await close();
+
+  const later = await site.current.open("keys");
+  await later.page.getByRole("row", { name: "Left behind" }).getByText("active").waitFor();
+  await later.close();
+});
+
+test("sign-out ends what the session created on request", async () => {
+  const { page, close } = await site.current.open("keys");
+  await createKey(page, "Lent out");
+  await page.getByRole("button", { name: "Sign out" }).click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByLabel("End all of it too").check();
+  await dialog.getByRole("button", { name: "Sign out" }).click();
+  await page.getByText("You are signed out.").waitFor();
+  await close();
+
+  const later = await site.current.open("keys");
+  const ended = later.page.getByRole("row", { name: "Lent out" });
+  await ended.getByText("It was ended with the credential that created it.").waitFor();
+  await later.close();
+});
+
+test("session ends with what it created", async () => {
+  const { page, close } = await site.current.open("keys");
+  await createKey(page, "Leaked");
 
   await page.getByRole("link", { name: "Account" }).click();
   await page.getByRole("button", { name: "What it created" }).click();
+  const dialog = page.getByRole("dialog");
   await dialog.getByText("Leaked", { exact: true }).waitFor();
   await dialog.getByLabel("End all of it too").check();
   await dialog.getByRole("button", { name: "End" }).click();

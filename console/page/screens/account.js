@@ -25,8 +25,8 @@ const KINDS = {
  * Shows what a credential created, and offers to end that too.
  * @param {Created[]} created
  */
-const creations = (created) => html`
-  <p>It created the following. What belongs to you goes on working:</p>
+export const creations = (created) => html`
+  <p>This was created with it. What belongs to you goes on working:</p>
   <ul class="rows">
     ${repeat(
       created,
