@@ -29,8 +29,8 @@ enum Command {
     List(WithOutput<OrgArgs>),
     /// Revoke a token or a session
     ///
-    /// The credential stops working immediately. The command lists the MCP keys, webhooks and
-    /// subscriptions that it created.
+    /// The credential stops working immediately. The command lists the tokens, MCP keys,
+    /// webhooks and subscriptions that it created.
     Revoke(RevokeArgs),
 }
 
@@ -55,8 +55,8 @@ enum SessionCommand {
     List(WithOutput<OrgArgs>),
     /// Revoke a session
     ///
-    /// The session stops working immediately. The command lists the MCP keys, webhooks and
-    /// subscriptions that it created.
+    /// The session stops working immediately. The command lists the tokens, MCP keys,
+    /// webhooks and subscriptions that it created.
     Revoke(RevokeArgs),
 }
 
@@ -119,7 +119,7 @@ struct RevokeArgs {
     /// Identifier, as listed by `list`
     id: CredentialId,
 
-    /// End the MCP keys, webhooks and subscriptions that it created, too
+    /// End the tokens, MCP keys, webhooks and subscriptions that it created, too
     ///
     /// Without this flag they remain, since they belong to the member, except those that a token
     /// with a scope created. For a credential that has leaked; also after its revocation.

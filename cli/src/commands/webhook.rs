@@ -16,11 +16,11 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use super::args::{OutputFormat, WithOutput, duration};
-use super::dashboard::moment;
+use super::dashboard::{moment, status_text};
 use super::failure::Failure;
 use super::operator::{OrgArgs, OrgOperator};
 use super::output::print_json;
-use super::table::{Cell, Fit, plain, status_text};
+use super::table::{Cell, Fit, plain};
 use super::{webhook_listen, webhook_post};
 
 /// Polling interval for a pending delivery.
@@ -200,10 +200,11 @@ async fn list(args: ListArgs) -> Result<(), Failure> {
 }
 
 /// Formats the state: `active`, `unconfirmed` with what delays the next ping, `inactive`,
-/// `suspended` or `ended` with the reason, or the reason why the service disabled the endpoint.
+/// `suspended` or `ended` with the reason and the time of the end, or the reason why the service
+/// disabled the endpoint.
 fn state(endpoint: &EndpointSummary, now: Timestamp) -> Cell {
     if endpoint.status.ended_reason.is_some() {
-        return Cell::new(status_text(endpoint.status)).styled(Style::new().red());
+        return Cell::new(status_text(endpoint.status, now)).styled(Style::new().red());
     }
     match endpoint.disabled_reason {
         Some(reason) => Cell::new(format!("disabled: {reason}")).styled(Style::new().red()),
