@@ -322,6 +322,28 @@ test("member ends another session of theirs", async () => {
   await mine.close();
 });
 
+test("added person signs in with the link that is shown once", async () => {
+  const { page, close } = await site.current.open("members");
+  await page.getByRole("button", { name: "Add member" }).click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByLabel("Name").fill("Ines Duarte");
+  await dialog.getByLabel("Handle").fill("ines.duarte");
+  await dialog.getByLabel("Show a link").check();
+  await dialog.getByRole("button", { name: "Add", exact: true }).click();
+  const link = await dialog.locator(".secret code").innerText();
+  const [secret] = /wkl_[\w-]+/.exec(link) ?? [];
+  assert.ok(secret, link);
+  await dialog.getByRole("button", { name: "Done" }).click();
+  await page.getByRole("row", { name: /Ines Duarte/ }).waitFor();
+  await close();
+
+  const theirs = await openPage(site.current.browser);
+  await signIn(theirs.page, `${site.current.url}#/login/${secret}`);
+  await theirs.page.getByRole("link", { name: "Account" }).click();
+  await theirs.page.getByText("(ines.duarte)").waitFor();
+  await theirs.close();
+});
+
 /**
  * Creates an MCP key on the screen of the keys.
  * @param {Page} page
