@@ -322,6 +322,21 @@ test("member ends another session of theirs", async () => {
   await mine.close();
 });
 
+test("workspace is made private and opened again", async () => {
+  const { page, close } = await site.current.open("dashboard");
+  await page.getByText("Open: for every member of the organisation.").waitFor();
+  await page.getByRole("button", { name: "Make private" }).click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByText("members with a role in it, and owners").waitFor();
+  await dialog.getByRole("button", { name: "Make private" }).click();
+  await page.getByText("Private: for members with a role in it, and owners.").waitFor();
+  await dialog.waitFor({ state: "hidden" });
+  await page.getByRole("button", { name: "Open to everybody" }).click();
+  await dialog.getByRole("button", { name: "Open to everybody" }).click();
+  await page.getByText("Open: for every member of the organisation.").waitFor();
+  await close();
+});
+
 test("added person signs in with the link that is shown once", async () => {
   const { page, close } = await site.current.open("members");
   await page.getByRole("button", { name: "Add member" }).click();
