@@ -148,24 +148,28 @@ export class WebhookView {
   }
 
   /** @param {Webhook} webhook */
-  #actions({ is_active }) {
+  #actions({ is_active, ended_reason }) {
+    const ping = actionButton(this.#context, {
+      operation: "pingWebhook",
+      label: "Send a test event",
+      look: "primary",
+      run: () => this.#ping(),
+    });
+    const activate = actionButton(this.#context, {
+      operation: "updateWebhook",
+      label: is_active ? "Deactivate" : "Activate",
+      run: () => this.#setActive(!is_active),
+    });
+    // Neither has an effect on one that has ended or is suspended.
+    const isEnded = ended_reason !== null;
     return html`
-      ${actionButton(this.#context, {
-        operation: "pingWebhook",
-        label: "Send a test event",
-        look: "primary",
-        run: () => this.#ping(),
-      })}
+      ${isEnded ? nothing : ping}
       ${actionButton(this.#context, {
         operation: "rotateWebhookSecret",
         label: "Rotate secret",
         run: () => this.#rotate(),
       })}
-      ${actionButton(this.#context, {
-        operation: "updateWebhook",
-        label: is_active ? "Deactivate" : "Activate",
-        run: () => this.#setActive(!is_active),
-      })}
+      ${isEnded ? nothing : activate}
       ${actionButton(this.#context, {
         operation: "deleteWebhook",
         label: "Delete",
