@@ -398,9 +398,13 @@ async fn ping(args: PingArgs) -> Result<(), Failure> {
             let segments = ["endpoints", id.as_str()];
             let endpoint: EndpointSummary =
                 operator.call(Method::GET, &segments, None, FLAGS).await?;
-            let delay = delay(&endpoint.confirmation, Env::system().now());
-            let delay = delay.map_or_else(String::new, |delay| format!(" ({delay})"));
-            format!("the ping is still pending{delay}; see `knowledge webhook deliveries {id}`")
+            let now = Env::system().now();
+            let cause = match endpoint.status.ended_reason {
+                Some(_) => Some(status_text(endpoint.status, now)),
+                None => delay(&endpoint.confirmation, now),
+            };
+            let cause = cause.map_or_else(String::new, |cause| format!(" ({cause})"));
+            format!("the ping is still pending{cause}; see `knowledge webhook deliveries {id}`")
         }
         _ => {
             let outcome = outcome.as_deref().unwrap_or("it was not attempted");
