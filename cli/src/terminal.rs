@@ -1,7 +1,9 @@
 //! Texts for a terminal, to which a foreign one must not give commands.
 //!
 //! Names, types and messages come from files, requests and servers. Everything that the command
-//! line prints passes this module, and control characters are escaped, as `\u{1b}`.
+//! line prints passes this module, and control characters are escaped, as `\u{1b}`. `eprint!` and
+//! `eprintln!` in this crate are not those of the standard library: `lib.rs` defines them to come
+//! here, so that no command can forget it.
 
 use std::borrow::Cow;
 use std::io::Write;

@@ -6,7 +6,9 @@ import { readAll } from "./api/list.js";
 import { AccountOperations, Operations, OrganizationOperations } from "./api/operations.js";
 import { Access, Directory } from "./directory.js";
 import { href, parseRoute } from "./router.js";
+import { creations } from "./screens/account.js";
 import { FIRST_SCREEN, SCREENS, replaceView, shell, signInView } from "./shell.js";
+import { openForm } from "./ui/actions.js";
 import { html, render } from "./ui/lit.js";
 import { Dialogs, Notices } from "./ui/overlays.js";
 import { empty, loading, problem } from "./ui/parts.js";
@@ -14,6 +16,7 @@ import { empty, loading, problem } from "./ui/parts.js";
 /**
  * @import { Workspace } from "../../wasm/pkg/operations.js"
  * @import { Identity } from "./api/client.js"
+ * @import { Created } from "./api/operations.js"
  * @import { Context, Screen } from "./context.js"
  * @import { Content } from "./ui/lit.js"
  */
@@ -81,6 +84,23 @@ export class App {
    */
   askToReplace(name) {
     return new Promise((resolve) => this.showInstead(() => replaceView(name, resolve)));
+  }
+
+  /**
+   * Shows what the session created, and asks whether that ends too.
+   * @param {Created[]} created
+   * @param {(withCreated: boolean) => Promise<void>} signOut
+   */
+  askToSignOut(created, signOut) {
+    // The session may have ended meanwhile.
+    if (this.#context === null) return;
+    openForm(this.#context, {
+      title: "Sign out?",
+      operation: "signOut",
+      submit: "Sign out",
+      fields: () => creations(created),
+      run: (data) => signOut(data.has("with_created")),
+    });
   }
 
   /**

@@ -61,17 +61,30 @@ function start(session) {
     organization: session.identity.organization.slug,
     member: session.identity.member,
     leave: () => askToSignIn(null),
-    signOut: () => signOut(session),
+    signOut: () => askToSignOut(session),
   });
 }
 
-/** @param {Session} session */
-async function signOut(session) {
+/**
+ * Signs the member out, who decides before whether what the session created ends too.
+ * @param {Session} session
+ */
+async function askToSignOut(session) {
+  const created = await session.creations();
+  if (created.length === 0) await signOut(session, false);
+  else app.askToSignOut(created, (withCreated) => signOut(session, withCreated));
+}
+
+/**
+ * @param {Session} session
+ * @param {boolean} withCreated
+ */
+async function signOut(session, withCreated) {
   try {
-    await session.end();
+    await session.end(withCreated);
     askToSignIn(null);
   } catch (error) {
-    app.fail(error, () => signOut(session));
+    app.fail(error, () => signOut(session, withCreated));
   }
 }
 

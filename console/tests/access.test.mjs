@@ -322,19 +322,96 @@ test("member ends another session of theirs", async () => {
   await mine.close();
 });
 
-test("session ends with what it created", async () => {
-  const { page, close } = await site.current.open("keys");
+test("workspace is made private and opened again", async () => {
+  const { page, close } = await site.current.open("dashboard");
+  await page.getByText("Open: for every member of the organisation.").waitFor();
+  await page.getByRole("button", { name: "Make private" }).click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByText("members with a role in it, and owners").waitFor();
+  await dialog.getByRole("button", { name: "Make private" }).click();
+  await page.getByText("Private: for members with a role in it, and owners.").waitFor();
+  await dialog.waitFor({ state: "hidden" });
+  await page.getByRole("button", { name: "Open to everybody" }).click();
+  await dialog.getByRole("button", { name: "Open to everybody" }).click();
+  await page.getByText("Open: for every member of the organisation.").waitFor();
+  await close();
+});
+
+test("added person signs in with the link that is shown once", async () => {
+  const { page, close } = await site.current.open("members");
+  await page.getByRole("button", { name: "Add member" }).click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByLabel("Name").fill("Ines Duarte");
+  await dialog.getByLabel("Handle").fill("ines.duarte");
+  await dialog.getByLabel("Show a link").check();
+  await dialog.getByRole("button", { name: "Add", exact: true }).click();
+  const link = await dialog.locator(".secret code").innerText();
+  const [secret] = /wkl_[\w-]+/.exec(link) ?? [];
+  assert.ok(secret, link);
+  await dialog.getByRole("button", { name: "Done" }).click();
+  await page.getByRole("row", { name: /Ines Duarte/ }).waitFor();
+  await close();
+
+  const theirs = await openPage(site.current.browser);
+  await signIn(theirs.page, `${site.current.url}#/login/${secret}`);
+  await theirs.page.getByRole("link", { name: "Account" }).click();
+  await theirs.page.getByText("(ines.duarte)").waitFor();
+  await theirs.close();
+});
+
+/**
+ * Creates an MCP key on the screen of the keys.
+ * @param {Page} page
+ * @param {string} name
+ */
+async function createKey(page, name) {
   await page.getByRole("button", { name: "New key" }).click();
   const dialog = page.getByRole("dialog");
-  await dialog.getByLabel("Name").fill("Leaked");
+  await dialog.getByLabel("Name").fill(name);
   await dialog.getByRole("button", { name: "Create" }).click();
   await dialog.getByRole("button", { name: "Done" }).click();
-  const key = page.getByRole("row", { name: /Leaked/ });
-  await key.getByText("active").waitFor();
+  await page.getByRole("row", { name }).getByText("active").waitFor();
+}
+
+test("sign-out shows what the session created, which goes on working", async () => {
+  const { page, close } = await site.current.open("keys");
+  await createKey(page, "Left behind");
+  await page.getByRole("button", { name: "Sign out" }).click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByText("Left behind", { exact: true }).waitFor();
+  await dialog.getByRole("button", { name: "Sign out" }).click();
+  await page.getByText("You are signed out.").waitFor();
+  await close();
+
+  const later = await site.current.open("keys");
+  await later.page.getByRole("row", { name: "Left behind" }).getByText("active").waitFor();
+  await later.close();
+});
+
+test("sign-out ends what the session created on request", async () => {
+  const { page, close } = await site.current.open("keys");
+  await createKey(page, "Lent out");
+  await page.getByRole("button", { name: "Sign out" }).click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByLabel("End all of it too").check();
+  await dialog.getByRole("button", { name: "Sign out" }).click();
+  await page.getByText("You are signed out.").waitFor();
+  await close();
+
+  const later = await site.current.open("keys");
+  const ended = later.page.getByRole("row", { name: "Lent out" });
+  await ended.getByText("It was ended with the credential that created it.").waitFor();
+  await later.close();
+});
+
+test("session ends with what it created", async () => {
+  const { page, close } = await site.current.open("keys");
+  await createKey(page, "Leaked");
 
   await page.getByRole("link", { name: "Account" }).click();
   await page.getByRole("button", { name: "What it created" }).click();
-  await dialog.getByText("Leaked").waitFor();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByText("Leaked", { exact: true }).waitFor();
   await dialog.getByLabel("End all of it too").check();
   await dialog.getByRole("button", { name: "End" }).click();
   await page.getByText("You are signed out.").waitFor();

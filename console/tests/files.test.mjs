@@ -12,7 +12,7 @@ import { useSite } from "./support/site.mjs";
 
 const PAGE = fileURLToPath(new URL("../page/", import.meta.url));
 const MODULES = fileURLToPath(new URL("../node_modules/", import.meta.url));
-const BYTES_MAX = 60_000;
+const BYTES_MAX = 65_000;
 const LINES_MAX = 500;
 
 const site = useSite();

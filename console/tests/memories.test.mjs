@@ -107,6 +107,29 @@ test("bulk relabel previews, changes, lists and undoes", async () => {
   await close();
 });
 
+test("bulk relabel to a label that covers nobody asks again", async () => {
+  const { page, close } = await site.current.open("memories?sensitivityLabel=internal");
+  const updates = recordUpdates(page);
+  await page.locator("tbody .pick input").first().check();
+  await page.getByRole("button", { name: "Relabel" }).click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByLabel("Audience").fill("team:nosuch");
+  await dialog.getByRole("button", { name: "Change 1", exact: true }).click();
+  await dialog.getByText("The label team:nosuch covers nobody").waitFor();
+  assert.deepEqual(
+    updates.map(({ body }) => body.dryRun),
+    [true],
+  );
+  await dialog.getByRole("button", { name: "Change 1 anyway" }).click();
+  await dialog.getByText("1 of 1 memory changed.").waitFor();
+  await dialog.getByText("The label team:nosuch covers nobody").waitFor();
+  await dialog.getByRole("button", { name: "Undo 1" }).click();
+  await dialog.getByText("1 of 1 memory restored.").waitFor();
+  assert.equal(updates.length, 3);
+  await dialog.getByRole("button", { name: "Done" }).click();
+  await close();
+});
+
 test("bulk update shows what was refused, item by item", async () => {
   const { page, close } = await site.current.open("memories?sensitivityLabel=internal", { member: "tomas.lindqvist" });
   await page.getByLabel("Select all that are shown").check();
@@ -152,5 +175,24 @@ test("review inbox is decided on by keyboard", async () => {
     ["approved", "rejected", "pending"],
   );
   assert.equal(new Set(updates.map(({ key }) => key)).size, 3);
+  await close();
+});
+
+test("review inbox leaves out what the caller may not read, and counts it", async () => {
+  const { page, close } = await site.current.open("dashboard");
+  let [readable, unread] = [0, 0];
+  await page.route(/reviewStatus=pending/, async (route) => {
+    const response = await route.fetch();
+    const json = await response.json();
+    for (const memory of json.data.slice(0, 2)) memory.title = null;
+    unread = json.data.filter((/** @type {{ title: string | null }} */ { title }) => title === null).length;
+    readable = json.data.length - unread;
+    await route.fulfill({ response, json });
+  });
+  await page.getByRole("link", { name: "Review", exact: true }).click();
+  await page.locator(".inbox [aria-current=true]").waitFor();
+  await page.getByText(`${unread} memories await review by others`).waitFor();
+  assert.ok(readable > 0);
+  assert.equal(await page.locator(".inbox li").count(), readable);
   await close();
 });

@@ -8,6 +8,7 @@ import { ApiError, fieldProblem } from "../page/api/error.js";
 import { backlogs } from "../page/models/activity.js";
 import { coverageOf } from "../page/models/audience.js";
 import { BulkRun, preview } from "../page/models/bulk.js";
+import { endingText } from "../page/models/endings.js";
 import { batchesOf, readLines, withoutRejected } from "../page/models/import-file.js";
 import { href, parseRoute } from "../page/router.js";
 import { nearTime } from "../page/ui/format.js";
@@ -287,4 +288,15 @@ test("label of a workspace says whom it covers", () => {
   assert.equal(open, "The workspace is open: workspace:support covers every member of the organisation.");
   const closed = coverageOf({ slug: "board", access: "private" });
   assert.equal(closed, "The workspace is private: workspace:board covers members with a role in it, and owners.");
+});
+
+test("ending says when and why", () => {
+  assert.equal(endingText(null, null), null);
+  const missing = endingText("permission_missing", null);
+  assert.equal(
+    missing,
+    "Its member lacks the permission or cannot see this workspace. It works again once that changes.",
+  );
+  const removed = endingText("member_removed", "2026-03-20T12:00:00.000Z");
+  assert.match(removed ?? "", /^Ended 20 Mar 2026, .*\. Its member was removed\./);
 });

@@ -11,10 +11,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::args::WithOutput;
-use super::dashboard::moment;
+use super::dashboard::{moment, status_text};
 use super::failure::Failure;
 use super::operator::{OrgArgs, OrgOperator};
-use super::table::{Cell, Fit, plain, status_text};
+use super::table::{Cell, Fit, plain};
 use crate::progress::counted;
 
 /// Maximum number of things that a revocation lists.
@@ -111,21 +111,21 @@ pub(super) async fn revoke(
     let segments = ["credentials", id.as_str(), "created"];
     let created = operator.list_first(&segments, &[], CREATED_MAX, FLAGS);
     let (created, has_more): (Vec<CreatedResource>, bool) = created.await?;
-    for line in created_lines(&created, has_more) {
+    for line in created_lines(&created, has_more, Env::system().now()) {
         eprintln!("{line}");
     }
     Ok(())
 }
 
 /// Returns the lines about what a revoked credential created.
-fn created_lines(created: &[CreatedResource], has_more: bool) -> Vec<String> {
+fn created_lines(created: &[CreatedResource], has_more: bool, now: Timestamp) -> Vec<String> {
     if created.is_empty() {
         return Vec::new();
     }
     let mut lines = vec!["created with it:".to_owned()];
     for resource in created {
         let (kind, status) = (created_noun(resource.kind), resource.status);
-        let state = status_text(status);
+        let state = status_text(status, now);
         let name = plain(&resource.name);
         lines.push(format!("  {kind} {} {name}: {state}", resource.id));
     }

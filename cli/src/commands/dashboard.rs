@@ -14,7 +14,7 @@ use super::args::WithOutput;
 use super::failure::Failure;
 use super::operator::OrgArgs;
 use super::output::render_options;
-use super::table::{Cell, Fit, RenderOptions, Table, plain, status_text};
+use super::table::{Cell, Fit, RenderOptions, Table, plain};
 use crate::progress::counted;
 
 /// Show the dashboard of a workspace
@@ -134,8 +134,8 @@ fn status_style(status: ConnectorStatus) -> Style {
     }
 }
 
-/// Formats the state of an MCP key, with the reason of its end.
-fn key_state(key: &McpKeySummary) -> Cell {
+/// Formats the state of an MCP key, with the time and the reason of its end.
+fn key_state(key: &McpKeySummary, now: Timestamp) -> Cell {
     let style = match key.state {
         ResourceState::Active => Style::new().green(),
         _ => Style::new().red(),
@@ -145,7 +145,7 @@ fn key_state(key: &McpKeySummary) -> Cell {
         ended_reason: key.ended_reason,
         ended_at: key.ended_at,
     };
-    Cell::new(status_text(status)).styled(style)
+    Cell::new(status_text(status, now)).styled(style)
 }
 
 fn mcp_keys(summary: &DashboardSummary, now: Timestamp) -> Option<Table> {
@@ -162,7 +162,7 @@ fn mcp_keys(summary: &DashboardSummary, now: Timestamp) -> Option<Table> {
         table.row([
             Cell::new(&key.name),
             Cell::new(key.client.as_str()),
-            key_state(key),
+            key_state(key, now),
             Cell::new(moment(key.last_used_at, now)),
             Cell::new(planned(key.rotates_at, now)),
             Cell::new(audience.join(", ")),
@@ -198,6 +198,18 @@ pub(super) fn moment(time: Option<Timestamp>, now: Timestamp) -> String {
         None => "just now".to_owned(),
         Some(distance) if before > after => format!("{distance} ago"),
         Some(distance) => format!("in {distance}"),
+    }
+}
+
+/// Formats the state, with the time of an end and the reason of an end or a suspension.
+pub(super) fn status_text(status: ResourceStatus, now: Timestamp) -> String {
+    let state = match status.ended_at {
+        Some(at) => format!("{} {}", status.state, moment(Some(at), now)),
+        None => status.state.to_string(),
+    };
+    match status.ended_reason {
+        Some(reason) => format!("{state}: {reason}"),
+        None => state,
     }
 }
 

@@ -1,7 +1,6 @@
 //! Tables for a terminal: aligned columns, truncated to a width.
 
 use console::{Alignment, Style, measure_text_width, pad_str, truncate_str};
-use knowledge_core::model::ResourceStatus;
 
 pub(super) use crate::terminal::plain;
 
@@ -177,14 +176,6 @@ fn line(cells: &[Cell], columns: &[Column], paint: impl Fn(&Cell, &str) -> Strin
         line.push_str(&paint(cell, &text));
     }
     line
-}
-
-/// Formats the state, with the reason of an end or a suspension.
-pub(super) fn status_text(status: ResourceStatus) -> String {
-    match status.ended_reason {
-        Some(reason) => format!("{}: {reason}", status.state),
-        None => status.state.to_string(),
-    }
 }
 
 #[cfg(test)]

@@ -16,11 +16,11 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use super::args::{OutputFormat, WithOutput, duration};
-use super::dashboard::moment;
+use super::dashboard::{moment, status_text};
 use super::failure::Failure;
 use super::operator::{OrgArgs, OrgOperator};
 use super::output::print_json;
-use super::table::{Cell, Fit, plain, status_text};
+use super::table::{Cell, Fit, plain};
 use super::{webhook_listen, webhook_post};
 
 /// Polling interval for a pending delivery.
@@ -200,10 +200,11 @@ async fn list(args: ListArgs) -> Result<(), Failure> {
 }
 
 /// Formats the state: `active`, `unconfirmed` with what delays the next ping, `inactive`,
-/// `suspended` or `ended` with the reason, or the reason why the service disabled the endpoint.
+/// `suspended` or `ended` with the reason and the time of the end, or the reason why the service
+/// disabled the endpoint.
 fn state(endpoint: &EndpointSummary, now: Timestamp) -> Cell {
     if endpoint.status.ended_reason.is_some() {
-        return Cell::new(status_text(endpoint.status)).styled(Style::new().red());
+        return Cell::new(status_text(endpoint.status, now)).styled(Style::new().red());
     }
     match endpoint.disabled_reason {
         Some(reason) => Cell::new(format!("disabled: {reason}")).styled(Style::new().red()),
@@ -397,9 +398,13 @@ async fn ping(args: PingArgs) -> Result<(), Failure> {
             let segments = ["endpoints", id.as_str()];
             let endpoint: EndpointSummary =
                 operator.call(Method::GET, &segments, None, FLAGS).await?;
-            let delay = delay(&endpoint.confirmation, Env::system().now());
-            let delay = delay.map_or_else(String::new, |delay| format!(" ({delay})"));
-            format!("the ping is still pending{delay}; see `knowledge webhook deliveries {id}`")
+            let now = Env::system().now();
+            let cause = match endpoint.status.ended_reason {
+                Some(_) => Some(status_text(endpoint.status, now)),
+                None => delay(&endpoint.confirmation, now),
+            };
+            let cause = cause.map_or_else(String::new, |cause| format!(" ({cause})"));
+            format!("the ping is still pending{cause}; see `knowledge webhook deliveries {id}`")
         }
         _ => {
             let outcome = outcome.as_deref().unwrap_or("it was not attempted");

@@ -164,11 +164,15 @@ fn mcp_key_of_an_unscoped_token_ends_with_it_on_request() {
     assert_eq!(list(&key), 200);
 
     let said = stage.revoke("leaked", &["--with-created"]);
-    said.assert_has(&format!("MCP key {id} Desk: ended: ended_with_credential"));
+    said.assert_has(&format!(
+        "MCP key {id} Desk: ended just now: ended_with_credential"
+    ));
     assert_eq!(list(&key), 401);
     let data_dir = stage.scratch.data_dir();
     let shown = knowledge(&["dashboard", "--org=acme", &stage.workspace, &data_dir]).ok();
-    shown.stdout.assert_has("ended: ended_with_credential");
+    shown
+        .stdout
+        .assert_has("ended just now: ended_with_credential");
     assert_eq!(stage.server.terminate(), 0);
 }
 

@@ -16,7 +16,9 @@ const RETRY_AFTER_MS_MAX = 20_000;
  * @typedef {object} Identity
  * @property {{ id: string, slug: string, name: string }} organization
  * @property {{ id: string, handle: string, name: string }} member
+ * @property {{ id: string }} session
  */
+/** @import { Created } from "./operations.js" */
 /** @typedef {{ token: string, expires_at: string }} Token */
 
 /**
@@ -104,10 +106,23 @@ export class Session {
     return null;
   }
 
-  /** Signs the member out. Throws an `ApiError` if the session may not have ended. */
-  async end() {
+  /**
+   * Returns the first things that the session created and that have not ended; none if they cannot be read.
+   * @returns {Promise<Created[]>}
+   */
+  async creations() {
+    const answer = await send("GET", `credentials/${this.identity.session.id}/created`).catch(() => null);
+    if (answer?.status !== 200) return [];
+    return read(answer).data.filter((/** @type {Created} */ { state }) => state !== "ended");
+  }
+
+  /**
+   * Signs the member out. Throws an `ApiError` if the session may not have ended.
+   * @param {boolean} [withCreated] True to end what the session created, too.
+   */
+  async end(withCreated = false) {
     this.#token = null;
-    const answer = await send("POST", "logout").catch(() => null);
+    const answer = await send("POST", withCreated ? "logout?with_created=true" : "logout").catch(() => null);
     if (answer?.status === 204 || answer?.status === 401) return;
     throw Object.assign(answer ? ApiError.of(answer) : ApiError.network(true), { code: "sign_out" });
   }

@@ -1,8 +1,8 @@
 // The operations of the API that the console uses, named by their identifiers.
 
 /**
- * @import { BulkUpdate, CustomRoleUpdate, MemberUpdate, NewCustomRole, NewMcpKey, NewMember, NewMemory, NewWebhook,
- *   NewWorkspaceAccess, Operations as Table, WebhookUpdate } from "../../../wasm/pkg/operations.js"
+ * @import { BulkUpdate, CustomRoleUpdate, EndedReason, MemberUpdate, NewCustomRole, NewMcpKey, NewMember, NewMemory,
+ *   NewWebhook, NewWorkspaceAccess, Operations as Table, WebhookUpdate } from "../../../wasm/pkg/operations.js"
  * @import { Client } from "./client.js"
  */
 /**
@@ -303,6 +303,8 @@ export class OrganizationOperations {
  * @property {"mcp_key" | "token" | "webhook" | "inbound_webhook" | "citation_subscription"} kind
  * @property {string} name
  * @property {string} state
+ * @property {EndedReason | null} ended_reason
+ * @property {string | null} ended_at
  */
 
 /** Operations of a server on what is signed in as the caller. */

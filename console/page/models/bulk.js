@@ -81,7 +81,7 @@ export class BulkRun {
   #change;
   /** Results of the answered calls. @type {BulkItem[]} */
   results = [];
-  /** Audience label that was set and covers nobody. @type {string[]} */
+  /** Audience labels that were set and cover nobody. @type {string[]} */
   labelsWithoutMembers = [];
 
   /** @param {Part[]} parts */
@@ -112,7 +112,7 @@ export class BulkRun {
     for (let call = this.#calls[0]; call; call = this.#calls[0]) {
       const { results, labels_without_members } = await operations.bulkUpdateMemories(call.update, call.idempotencyKey);
       this.results = [...this.results, ...results];
-      this.labelsWithoutMembers = labels_without_members;
+      this.labelsWithoutMembers = [...new Set([...this.labelsWithoutMembers, ...labels_without_members])];
       this.#calls.shift();
       onProgress();
     }

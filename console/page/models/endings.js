@@ -1,10 +1,12 @@
-// Why a key, a webhook or a subscription has ended, in words.
+// Why and when a key, a webhook or a subscription has ended, in words.
+
+import { fullTime } from "../ui/format.js";
 
 /** @import { EndedReason } from "../../../wasm/pkg/operations.js" */
 
 /** @type {Record<EndedReason, string>} */
 const REASONS = {
-  permission_missing: "Its member lacks the permission. It works again once the member has it.",
+  permission_missing: "Its member lacks the permission or cannot see this workspace. It works again once that changes.",
   credential_revoked: "The scoped token that created it was revoked. Rotate the secret to take it over.",
   credential_expired: "The scoped token that created it has expired. Rotate the secret to take it over.",
   ended_with_credential: "It was ended with the credential that created it. Rotate the secret to take it over.",
@@ -12,7 +14,12 @@ const REASONS = {
 };
 
 /**
- * Explains why something has ended or is suspended; `null` if it is not.
+ * Explains why something has ended or is suspended, and when if that is known; `null` if it is not.
  * @param {EndedReason | null} reason
+ * @param {string | null} at
  */
-export const endingText = (reason) => (reason === null ? null : (REASONS[reason] ?? reason));
+export function endingText(reason, at) {
+  if (reason === null) return null;
+  const text = REASONS[reason] ?? reason;
+  return at === null ? text : `Ended ${fullTime(at)}. ${text}`;
+}

@@ -1,9 +1,10 @@
 // The member who is signed in, and what else is signed in as this member.
 
 import { PagedList } from "../api/list.js";
+import { endingText } from "../models/endings.js";
 import { openForm } from "../ui/actions.js";
 import { capital } from "../ui/format.js";
-import { html, repeat } from "../ui/lit.js";
+import { html, nothing, repeat } from "../ui/lit.js";
 import { stateBadge, time } from "../ui/marks.js";
 import { actionsHeading, empty, listView, pageHeader, table } from "../ui/parts.js";
 
@@ -14,6 +15,7 @@ import { actionsHeading, empty, listView, pageHeader, table } from "../ui/parts.
 
 const KINDS = {
   mcp_key: "MCP key",
+  token: "Token",
   webhook: "Webhook",
   inbound_webhook: "Inbound webhook",
   citation_subscription: "Citation subscription",
@@ -23,16 +25,21 @@ const KINDS = {
  * Shows what a credential created, and offers to end that too.
  * @param {Created[]} created
  */
-const creations = (created) => html`
-  <p>It created the following. What belongs to you goes on working:</p>
+export const creations = (created) => html`
+  <p>This was created with it. What belongs to you goes on working:</p>
   <ul class="rows">
     ${repeat(
       created,
       ({ id }) => id,
-      ({ kind, name, state }) => html`<li>
-        <div><strong>${name}</strong> <p class="faint">${KINDS[kind]}</p></div>
-        ${stateBadge(state)}
-      </li>`,
+      ({ kind, name, state, ended_reason, ended_at }) =>
+        html`<li>
+          <div>
+            <strong>${name}</strong>
+            <p class="faint">${KINDS[kind]}</p>
+            ${ended_reason === null ? nothing : html`<p class="faint">${endingText(ended_reason, ended_at)}</p>`}
+          </div>
+          ${stateBadge(state)}
+        </li>`,
     )}
   </ul>
   <label class="inline">

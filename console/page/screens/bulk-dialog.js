@@ -39,7 +39,7 @@ const kept = (values) => [
 const coversNobody = (labels) =>
   labels.length > 0
     ? html`<p class="grave-text" role="alert">
-        No member has the label ${labels.join(", ")}: nobody can read these memories.
+        The label ${labels.join(", ")} covers nobody: no member can read memories with it.
       </p>`
     : nothing;
 
@@ -54,6 +54,7 @@ class BulkDialog {
   /** @type {BulkRun | null} */
   #run = null;
   #isUndo = false;
+  #isClosed = false;
   /** Labels to choose from. @type {WorkspaceLabel[]} */
   #labels = [];
   /** Effect of the change that is chosen, once it has been asked for. @type {Effect | null} */
@@ -82,6 +83,7 @@ class BulkDialog {
       shape: "wide",
       isBusy: () => this.#task.isRunning,
       onClose: () => {
+        this.#isClosed = true;
         if (this.#run) this.#onChanged();
       },
       body: () => (this.#run ? this.#runView(this.#run) : this.#choice()),
@@ -118,10 +120,10 @@ class BulkDialog {
     };
     const submit = (/** @type {Event} */ event) => {
       event.preventDefault();
-      const { changing } = preview(this.#memories, this.#change);
-      this.#start(new BulkRun([{ memories: changing, change: this.#change }]), false);
+      this.#submit();
     };
     const { changing } = preview(this.#memories, this.#change);
+    const anyway = this.#coversNobody ? " anyway" : "";
     return html`
       <form @input=${update} @submit=${submit}>
         <div class="dialog-body">
@@ -130,12 +132,27 @@ class BulkDialog {
         </div>
         <footer>
           <button type="button" @click=${() => this.#context.dialogs.close()}>Cancel</button>
-          <button class="primary" ?disabled=${changing.length === 0}>
-            ${changing.length === 0 ? "Nothing to change" : `Change ${number(changing.length)}`}
+          <button class="primary" ?disabled=${changing.length === 0 || this.#effectTask.isRunning}>
+            ${changing.length === 0 ? "Nothing to change" : `Change ${number(changing.length)}${anyway}`}
           </button>
         </footer>
       </form>
     `;
+  }
+
+  /** Makes the change; of an audience, only once it is known that it covers somebody, or shown that it does not. */
+  async #submit() {
+    if (this.#change.audienceTag !== undefined && this.#effect === null) {
+      await this.#ask();
+      if (this.#effect === null || this.#coversNobody || this.#isClosed) return;
+    }
+    const { changing } = preview(this.#memories, this.#change);
+    this.#start(new BulkRun([{ memories: changing, change: this.#change }]), false);
+  }
+
+  /** True if the audience that is chosen is known to cover nobody. */
+  get #coversNobody() {
+    return (this.#effect?.impact?.labels_without_members.length ?? 0) > 0;
   }
 
   #labelFields() {

@@ -4,6 +4,7 @@
 import { ApiError } from "../api/error.js";
 import { ACTIVITY_DAYS, backlogs } from "../models/activity.js";
 import { peopleOf } from "../models/audience.js";
+import { endingText } from "../models/endings.js";
 import { href } from "../router.js";
 import { actionButton, confirm, Task } from "../ui/actions.js";
 import { capital, count, number, shortDate, words } from "../ui/format.js";
@@ -82,8 +83,8 @@ export class DashboardScreen {
     const { workspace } = this.#context;
     const summary = this.#summary;
     const lead = html`${tag(workspace.audience)}
-    <span>${capital(workspace.access)}: for ${peopleOf(workspace)}.</span>
-    ${summary ? html`<span>Last memory came in ${time(summary.workspace.last_ingest_at)}.</span>` : nothing}`;
+      <span>${capital(workspace.access)}: for ${peopleOf(workspace)}.</span>
+      ${summary ? html`<span>Last memory came in ${time(summary.workspace.last_ingest_at)}.</span>` : nothing}`;
     return html`
       ${pageHeader({ title: workspace.name, lead, actions: this.#accessButton() })}
       ${this.#task.error ? problem(this.#task.error, () => this.#load()) : nothing}
@@ -123,8 +124,7 @@ export class DashboardScreen {
   }) {
     return html`
       <div class="tiles">
-        ${this.#backlogTile(backlog)}
-        ${this.#hasActivityFailed ? nothing : this.#activityTiles()}
+        ${this.#backlogTile(backlog)} ${this.#hasActivityFailed ? nothing : this.#activityTiles()}
       </div>
       <div class="columns">
         <div>${this.#connectors(connector_health)} ${this.#chats(recent_chats)}</div>
@@ -250,6 +250,7 @@ export class DashboardScreen {
         <div>
           <strong>${key.name}</strong>
           <p class="faint">${words(key.client)} · used ${time(key.lastUsedAt)}</p>
+          ${key.endedReason === null ? nothing : html`<p class="faint">${endingText(key.endedReason, key.endedAt)}</p>`}
         </div>
         ${key.state === "active" ? nothing : stateBadge(key.state)}
       </li>

@@ -73,7 +73,8 @@ export class KeysScreen {
       <tr>
         <th scope="row">${name} <span class="faint block">${capital(words(key.client))}</span></th>
         <td data-label="State">
-          ${stateBadge(key.state)} <span class="faint block">${endingText(key.endedReason) ?? nothing}</span>
+          ${stateBadge(key.state)}
+          <span class="faint block">${endingText(key.endedReason, key.endedAt) ?? nothing}</span>
         </td>
         <td data-label="Audience"><span class="tags">${key.audience.map(tag)}</span></td>
         <td data-label="Last used" class="nowrap">${time(key.lastUsedAt)}</td>

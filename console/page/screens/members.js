@@ -2,14 +2,14 @@
 
 import { PagedList } from "../api/list.js";
 import { BUILT_IN_ROLES, SLUG_PATTERN } from "../models/vocabulary.js";
-import { actionButton, confirm, listOf, openForm, runDirectly, textOf } from "../ui/actions.js";
+import { actionButton, confirm, listOf, openForm, openMessage, runDirectly, textOf } from "../ui/actions.js";
 import { words } from "../ui/format.js";
 import { html, nothing, repeat } from "../ui/lit.js";
 import { tag, time } from "../ui/marks.js";
-import { actionsHeading, empty, listView, pageHeader, selectField, table, textField } from "../ui/parts.js";
+import { actionsHeading, empty, listView, pageHeader, secretBox, selectField, table, textField } from "../ui/parts.js";
 
 /**
- * @import { Member, MemberDetails, Workspace } from "../../../wasm/pkg/operations.js"
+ * @import { AddedMember, Member, MemberDetails, Workspace } from "../../../wasm/pkg/operations.js"
  * @import { ApiError } from "../api/error.js"
  * @import { Context } from "../context.js"
  * @import { Directory } from "../directory.js"
@@ -147,19 +147,42 @@ export class MembersScreen {
           ${selectField({ name: "role", label: "Role", values: this.#roleOptions(true), value: "member", error })}
         </div>
         ${teamsField([], error)}
-        <p class="faint">The operator gives the new member a way to sign in.</p>
+        <label class="inline">
+          <input type="checkbox" name="login_link" />
+          <span>Show a link with which a person signs in once, within 24 hours</span>
+        </label>
+        <p class="faint">Otherwise the operator gives the new member a way to sign in.</p>
       `,
       run: async (data) => {
-        await this.#organization.addMember({
+        const kind = /** @type {Member["kind"]} */ (textOf(data, "kind"));
+        const asks = kind === "user" && data.has("login_link");
+        const added = await this.#organization.addMember({
           name: textOf(data, "name"),
           handle: textOf(data, "handle"),
-          kind: /** @type {Member["kind"]} */ (textOf(data, "kind")),
+          kind,
           role: textOf(data, "role"),
           teams: listOf(data, "teams"),
+          login_link: asks,
         });
+        if (asks) this.#showLink(added.data);
         await this.#list.reload();
       },
     });
+  }
+
+  /** @param {AddedMember} member */
+  #showLink({ name, login_link }) {
+    if (login_link === null) {
+      // The request was repeated, and the response with the link was lost.
+      this.#context.announce(`${name} was added, but the link was lost. Ask your operator for another one.`);
+      return;
+    }
+    const box = {
+      label: "The link",
+      value: login_link.url ?? login_link.secret,
+      advice: "Pass it on by a private channel.",
+    };
+    openMessage(this.#context, name, () => secretBox(box));
   }
 
   /** @param {Member} shown */

@@ -271,6 +271,7 @@ export class MemoriesScreen {
   #changed() {
     this.#selected = new Map();
     this.#list.reload();
+    this.#readLabels();
   }
 }
 

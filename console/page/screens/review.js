@@ -58,9 +58,10 @@ export class ReviewScreen {
     if (document.activeElement?.matches("h1, body")) this.#focusCurrent();
   }
 
-  /** Reads on until there is something to decide on, or nothing is left. */
+  /** Reads on until there is something to decide on, nothing is left, or something else is reading. */
   async #fill() {
-    while (this.#inbox.length === 0 && this.#list.hasMore && !this.#list.error) await this.#list.more();
+    const list = this.#list;
+    while (this.#inbox.length === 0 && list.hasMore && !list.error && !list.isLoading) await list.more();
   }
 
   /**
@@ -204,13 +205,13 @@ export class ReviewScreen {
     });
     const unread = this.#unread;
     const leftOut = html`<p class="faint">
-      ${count(unread, "memory awaits", "memories await")} review by others: you may not read
-      ${unread === 1 ? "it" : "them"}.
+      ${this.#list.hasMore ? "At least " : ""}${count(unread, "memory awaits", "memories await")} review by others: you
+      may not read ${unread === 1 ? "it" : "them"}.
     </p>`;
     return html`
       ${pageHeader({ title: "Review", lead, actions: undo })} ${unread > 0 ? leftOut : nothing}
       ${listView(this.#list, {
-        items: () => (this.#inbox.length > 0 ? this.#inboxView() : nothingLeft),
+        items: () => (this.#inbox.length > 0 ? this.#inboxView() : this.#list.isLoading ? loading() : nothingLeft),
         empty: nothingLeft,
       })}
     `;

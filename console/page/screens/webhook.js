@@ -105,7 +105,7 @@ export class WebhookView {
         <h1 tabindex="-1">Webhook</h1>
         ${this.#task.error ? problem(this.#task.error, () => this.#reload()) : loading()}`;
     const cause = webhook.disabled_reason ?? webhookState(webhook);
-    const explanation = endingText(webhook.ended_reason) ?? EXPLANATIONS[cause];
+    const explanation = endingText(webhook.ended_reason, webhook.ended_at) ?? EXPLANATIONS[cause];
     const lead = html`${stateBadge(webhookState(webhook))} ${tag(webhook.event_type)}
       <span>${explanation ?? nothing}</span> ${nextPing(webhook)}`;
     return html`
@@ -148,24 +148,28 @@ export class WebhookView {
   }
 
   /** @param {Webhook} webhook */
-  #actions({ is_active }) {
+  #actions({ is_active, ended_reason }) {
+    const ping = actionButton(this.#context, {
+      operation: "pingWebhook",
+      label: "Send a test event",
+      look: "primary",
+      run: () => this.#ping(),
+    });
+    const activate = actionButton(this.#context, {
+      operation: "updateWebhook",
+      label: is_active ? "Deactivate" : "Activate",
+      run: () => this.#setActive(!is_active),
+    });
+    // Neither has an effect on one that has ended or is suspended.
+    const isEnded = ended_reason !== null;
     return html`
-      ${actionButton(this.#context, {
-        operation: "pingWebhook",
-        label: "Send a test event",
-        look: "primary",
-        run: () => this.#ping(),
-      })}
+      ${isEnded ? nothing : ping}
       ${actionButton(this.#context, {
         operation: "rotateWebhookSecret",
         label: "Rotate secret",
         run: () => this.#rotate(),
       })}
-      ${actionButton(this.#context, {
-        operation: "updateWebhook",
-        label: is_active ? "Deactivate" : "Activate",
-        run: () => this.#setActive(!is_active),
-      })}
+      ${isEnded ? nothing : activate}
       ${actionButton(this.#context, {
         operation: "deleteWebhook",
         label: "Delete",
@@ -184,9 +188,7 @@ export class WebhookView {
           <summary>
             ${icon("next")}
             <span class="entry-action"><code>${delivery.event_type}</code></span>
-            <span class="faint"
-              >${count(attempts.length, "attempt")}${this.#next(delivery)}</span
-            >
+            <span class="faint">${count(attempts.length, "attempt")}${this.#next(delivery)}</span>
             ${stateBadge(status)}
             <time class="faint nowrap" datetime=${delivery.created_at}>${fullTime(delivery.created_at)}</time>
           </summary>
@@ -288,11 +290,12 @@ export class WebhookView {
       title: "Rotate the signing secret?",
       operation: "rotateWebhookSecret",
       submit: "Rotate",
-      text: "For 24 hours deliveries are signed with both secrets.",
+      text: "For 24 hours deliveries are signed with both secrets. From now on it receives what you may know of.",
       run: async () => {
         const { signing_secret } = await operations.rotateWebhookSecret(workspace.id, this.id);
         const box = { label: "The new signing secret", value: signing_secret };
         openMessage(this.#context, "Signing secret", () => html`${secretBox(box)} ${verification()}`);
+        await this.#reload();
       },
     });
   }

@@ -108,7 +108,10 @@ export class WebhooksScreen {
       <tr>
         <th scope="row"><a class="break" href=${address(webhook.id)}>${webhook.url}</a></th>
         <td data-label="Event">${tag(webhook.event_type)}</td>
-        <td data-label="State">${stateBadge(webhookState(webhook))} ${nextPing(webhook)}</td>
+        <td data-label="State">
+          ${stateBadge(webhookState(webhook))} ${nextPing(webhook)}
+          <span class="faint block">${endingText(webhook.ended_reason, webhook.ended_at) ?? nothing}</span>
+        </td>
         <td data-label="Registered" class="nowrap">${time(webhook.created_at)}</td>
       </tr>
     `;
@@ -124,7 +127,8 @@ export class WebhooksScreen {
       <tr>
         <th scope="row">${webhook.name} <code class="block break">${webhook.url}</code></th>
         <td data-label="State">
-          ${stateBadge(webhook.state)} <span class="faint block">${endingText(webhook.ended_reason) ?? nothing}</span>
+          ${stateBadge(webhook.state)}
+          <span class="faint block">${endingText(webhook.ended_reason, webhook.ended_at) ?? nothing}</span>
         </td>
         <td data-label="Acts as">${this.#context.directory.memberName(webhook.acts_as)}</td>
         <td data-label="Registered" class="nowrap">${time(webhook.created_at)}</td>

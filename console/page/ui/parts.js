@@ -241,8 +241,9 @@ export const selectField = ({ values, value = "", ...others }) =>
  * @param {object} secret
  * @param {string} secret.label
  * @param {string} secret.value
+ * @param {string} [secret.advice] What to do with it.
  */
-export function secretBox({ label, value }) {
+export function secretBox({ label, value, advice = "Store it where its program can read it." }) {
   const copy = async (/** @type {Event} */ event) => {
     const status = /** @type {HTMLElement} */ (event.currentTarget).nextElementSibling;
     await navigator.clipboard.writeText(value);
@@ -250,7 +251,7 @@ export function secretBox({ label, value }) {
   };
   return html`
     <div class="secret">
-      <p><strong>${label}</strong> is shown only now. Store it where its program can read it.</p>
+      <p><strong>${label}</strong> is shown only now. ${advice}</p>
       <div class="secret-value">
         <code>${value}</code>
         <button type="button" @click=${copy}>${icon("copy")}Copy</button><span role="status"></span>

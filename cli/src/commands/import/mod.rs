@@ -6,6 +6,7 @@ mod export;
 mod input;
 mod item;
 mod lines;
+mod people;
 mod quotes;
 mod record;
 mod rejections;
@@ -26,6 +27,7 @@ use serde_json::{Value, json};
 
 use self::entry::{Entry, Unreadable};
 use self::input::{Entries, Format};
+use self::people::Audiences;
 use self::record::{Problem, Record, Rules, SourceKey};
 use self::rejections::Rejections;
 use super::args::{OutputFormat, WithOutput};
@@ -51,6 +53,8 @@ const REQUEST_BYTES_FIXED: usize = 256;
 /// metadata and other columns become the end of the text. docs/administration.md lists the fields.
 ///
 /// An entry whose key was erased is left out and counted as erased; --revive brings it in again.
+///
+/// Labels of members and teams that no member has are named at the end, also by --dry-run.
 ///
 /// An invalid entry is reported with its line and skipped; the summary counts it. With --strict the
 /// first invalid entry ends the import with exit code 1; the entries before it are imported.
@@ -189,12 +193,14 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
         batch_bytes: 0,
         batch_lines: (0, 0),
         source_keys: HashMap::new(),
+        audiences: Audiences::default(),
         summary: Summary::default(),
         rejections: Rejections::default(),
         progress: Progress::begin(if args.dry_run { "reading" } else { "importing" }, length),
     };
     let ended = import.all(args.format.read(input, rules)).await;
     let Import {
+        audiences,
         summary,
         rejections,
         progress,
@@ -207,6 +213,7 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
         report(&summary, output)?;
     }
     ended?;
+    audiences.warn(&operator).await?;
     if summary.accepted() == 0 && summary.rejected > 0 {
         let hint = match args.format {
             Format::Jsonl => "; for the export of another tool, choose its --format",
@@ -322,6 +329,7 @@ struct Import<'o> {
     batch_lines: (u64, u64),
     /// Source keys of the file so far with their lines, 16 bytes of hash and a number each.
     source_keys: HashMap<u128, u64>,
+    audiences: Audiences,
     summary: Summary,
     rejections: Rejections,
     progress: Progress,
@@ -378,6 +386,7 @@ impl Import<'_> {
             }
         }
         let memory = record.into_memory();
+        self.audiences.add(memory.audience_tag.as_ref());
         let bytes = json!(memory).to_string().len() + 1;
         if self.batch_bytes + bytes > self.request_bytes_max.saturating_sub(REQUEST_BYTES_FIXED) {
             self.ingest_batch().await?;

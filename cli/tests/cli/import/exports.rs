@@ -170,6 +170,18 @@ fn equal_texts_for_two_audiences_are_two_memories() {
 }
 
 #[test]
+fn labels_that_no_member_has_are_named() {
+    let scratch = Scratch::with_org();
+    let rows = "content,user_id\nLikes tea.,maya\nLikes tea.,bob\n";
+    let file = scratch.write("users.csv", rows);
+    for more in [&["--dry-run"][..], &[]] {
+        let done = import(&scratch, &file, &[&["--format=csv"][..], more].concat()).ok();
+        done.warns("warning: no member has user:bob now: nobody can read memories with it");
+        assert!(!done.stderr.contains("user:maya"), "{}", done.stderr);
+    }
+}
+
+#[test]
 fn import_without_a_valid_entry_fails() {
     let scratch = Scratch::with_org();
     let refused = import(&scratch, &export("letta_passages.jsonl"), &[]);
