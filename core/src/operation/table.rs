@@ -86,8 +86,8 @@ macro_rules! operations {
         /// Lists the memories of a workspace.
         ///
         /// Memories that match every filter and exist for the caller, in order of creation. The
-        /// title is `null` for a caller that may not read the memory. A page examines a bounded
-        /// number of memories, so that it may be short or empty although more follow.
+        /// title is `null` for a caller that may not read the memory. A page with a memory may be
+        /// short although more follow. It is empty only at the end, or if it found none for 15 s.
         ListMemories: GET "/v1/workspaces/{id}/memories", 200, [400, 404],
             {
                 requires [
@@ -618,7 +618,7 @@ macro_rules! operations {
             links [GetRecall, ListCitationSubscriptions { recall_id: "$response.body#/id" }];
         /// Lists the recalls of a workspace.
         ///
-        /// Newest first, without the memories that they cite.
+        /// Newest first, each with the cited memories that exist for the caller.
         ListRecalls: GET "/v1/workspaces/{id}/recalls", 200, [400, 404],
             { requires [Workspace MemoryRead], reads 4, identifies [Workspace] },
             recalls.list(
@@ -643,8 +643,8 @@ macro_rules! operations {
     "Audit log" (Bearer, identifies []) {
         /// Lists the entries of the audit log, newest first.
         ///
-        /// Newest first. `resource_id` requires `resource_kind`. A page examines a bounded number
-        /// of entries, so that it may be short or empty although more follow.
+        /// `resource_id` requires `resource_kind`. A page with an entry may be short although more
+        /// follow. It is empty only at the end, or if it found no entry for 15 s.
         ListAuditEntries: GET "/v1/audit-log", 200, [400],
             { requires [Organization AuditRead] },
             audit_log.list(filter: AuditFilter, page: PageRequest) -> Page<AuditEntry>,
