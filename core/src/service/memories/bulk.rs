@@ -266,7 +266,7 @@ impl KnowledgeService {
         update: Update<'_>,
     ) -> Result<Prepared<BulkResult>, Error> {
         let (org, change) = (op.org(), &update.request.change);
-        check_source(&mut op.transaction, org, change.source_id).await?;
+        check_source(&mut op.transaction, &op.principal, change.source_id).await?;
         if let Some(source) = change.source_id {
             require_open_source(&mut op.transaction, &op.principal.org, source).await?;
         }

@@ -124,7 +124,7 @@ impl Memories<'_> {
                     let (org, source) = (caller.org(), request.source_id);
                     let mut op = self.begin(caller, workspace, (source, memory)).await?;
                     let now = op.now;
-                    check_source(&mut op.transaction, org, Some(source)).await?;
+                    check_source(&mut op.transaction, &op.principal, Some(source)).await?;
                     require_open_source(&mut op.transaction, &op.principal.org, source).await?;
                     require_free_key(&mut op, request).await?;
                     op.reserve(Quota::Memories, 1).await?;
@@ -243,7 +243,7 @@ impl Memories<'_> {
                     .find_authors(&mut op.transaction, &authored, false)
                     .await?;
                 let visibility = monitor.decide(memory, &found.labels, update.wanted())?;
-                check_source(&mut op.transaction, org, source).await?;
+                check_source(&mut op.transaction, &op.principal, source).await?;
                 if labels.source_id != found.labels.source_id {
                     let source = labels.source_id;
                     require_open_source(&mut op.transaction, &op.principal.org, source).await?;

@@ -16,7 +16,7 @@ use crate::keys;
 use crate::limits::INGEST_MEMORIES_MAX;
 use crate::model::{
     AudienceLabel, AuditAction, MemoryContent, MemoryId, MemoryLabels, OrgId, Quota, ReviewStatus,
-    SensitivityLabel, Source, SourceId, Timestamp, Workspace, WorkspaceId,
+    SensitivityLabel, SourceId, Timestamp, Workspace, WorkspaceId,
 };
 use crate::operation::Operation;
 use crate::request::request;
@@ -28,7 +28,7 @@ use crate::service::access::monitor::slugs_read;
 use crate::service::access::principal::Principal;
 use crate::service::memories::derived::{self, Changes};
 use crate::service::memories::label_counts::count_labels;
-use crate::service::memories::sources::{require_open_source, source_keys};
+use crate::service::memories::sources::{is_known_source, require_open_source, source_keys};
 use crate::service::operation::Prefetch;
 use crate::service::{Caller, Memories};
 use crate::store::{Key, Transaction};
@@ -243,8 +243,7 @@ impl Memories<'_> {
                     let mut op = caller
                         .in_workspace_then(workspace, prefetch, &known)
                         .await?;
-                    let key = keys::source(org, source);
-                    if op.transaction.get::<Source>(&key).await?.is_none() {
+                    if !is_known_source(&mut op.transaction, &op.principal, source).await? {
                         let message = "must be a source of the organisation";
                         return Err(Error::invalid("source_id", ProblemCode::NotFound, message));
                     }
