@@ -26,8 +26,7 @@ use crate::request::rules::{
 use crate::request::{Checks, Path, Problems};
 use crate::service::access::monitor::slugs_read;
 use crate::service::access::principal::Principal;
-use crate::service::memories::derived::{self, Changes};
-use crate::service::memories::label_counts::count_labels;
+use crate::service::memories::derived;
 use crate::service::memories::sources::{is_known_source, require_open_source, source_keys};
 use crate::service::operation::Prefetch;
 use crate::service::{Caller, Memories};
@@ -368,9 +367,7 @@ impl IngestContext<'_> {
         if let Some(name) = &memory.source_key {
             transaction.put(keys::source_key(org, workspace, self.source, name), &id);
         }
-        derived::file(transaction, org, id, None, Some(&labels));
-        Changes::of(None, Some(&labels), false).count(transaction, (org, workspace), at);
-        count_labels(transaction, org, (None, Some(&labels)), 1);
+        derived::keep(transaction, (org, id), (None, Some(&labels)), false, at);
         Added {
             id,
             labels,
