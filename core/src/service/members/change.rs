@@ -172,10 +172,10 @@ impl Members<'_> {
     ///
     /// # Errors
     /// Those of [`Operation::AddMember`]; [`Error::InvalidRequest`] for an unknown or inactive
-    /// role, a role of a workspace, or the login link of a service account; [`Error::Forbidden`] for a role with actions that the caller lacks
-    /// in the organisation or in a workspace, for a team that the caller cannot grant, or if anyone
-    /// but an owner adds an owner; [`Error::SlugTaken`] for the handle of another or a former
-    /// member.
+    /// role, a role of a workspace, or the login link of a service account; [`Error::Forbidden`]
+    /// for a role with actions that the caller lacks in the organisation or in a workspace, for a
+    /// team that the caller cannot grant, or if anyone but an owner adds an owner;
+    /// [`Error::SlugTaken`] for the handle of another or a former member.
     pub async fn add(
         self,
         caller: &Caller,
