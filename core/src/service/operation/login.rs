@@ -292,7 +292,10 @@ impl Login {
         next: Next<'_>,
     ) -> Result<(Option<Member>, Vec<Key>), Error> {
         let (member, referenced) = self.holder(transaction, Some(workspace)).await?;
-        let prefetch = next(transaction).and_keys(referenced.iter().cloned());
+        let has_private_places = self.has_private_places(transaction);
+        let prefetch = next(transaction)
+            .and_keys(referenced.iter().cloned())
+            .and_ranges(has_private_places.then(|| self.workspace_roles()));
         transaction.prefetch(prefetch.keys, prefetch.ranges).await?;
         Ok((member, referenced))
     }
