@@ -109,7 +109,10 @@ impl Memories<'_> {
         let turn = &queue.begin(caller.credential().org(), &request.memory_ids);
         self.service
             .perform(Operation::BulkUpdateMemories, caller, |caller| async move {
-                turn.attempt().await;
+                // A dry run meets no conflicts.
+                if !request.dry_run {
+                    turn.attempt().await;
+                }
                 let org = caller.org();
                 let memory_keys = &keys::memories_named(org, &request.memory_ids);
                 let source = request.change.source_id.into_iter();
