@@ -557,8 +557,8 @@ macro_rules! operations {
         ///
         /// `secret` is the token itself, returned only in this response. The token acts as its
         /// member, within the scope in `narrowing`, and depends on the member alone: the end of the
-        /// session ends it only on request. Nobody creates a token of another person, or of a service
-        /// account that may do more than they may.
+        /// session ends it only on request. Nobody creates a token of another person, or of a
+        /// service account that may do more than they may.
         CreateToken: POST "/v1/orgs/{orgSlug}/members/{memberId}/tokens", 201, [400, 404],
             {
                 requires [Organization TokenManage "for a service account"],
