@@ -621,7 +621,8 @@ macro_rules! operations {
             links [GetRecall, ListCitationSubscriptions { recall_id: "$response.body#/id" }];
         /// Lists the recalls of a workspace.
         ///
-        /// Newest first. With `memoryId`, those that cite this memory and show it to the caller.
+        /// Newest first, each with the cited memories that exist for the caller. With `memoryId`,
+        /// those that cite this memory and show it to the caller.
         ListRecalls: GET "/v1/workspaces/{id}/recalls", 200, [400, 404],
             { requires [Workspace MemoryRead], reads 4, identifies [Workspace] },
             recalls.list(

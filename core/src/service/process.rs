@@ -12,7 +12,7 @@ use crate::service::memories::fair_queue::FairQueue;
 use crate::service::meta::Meta;
 use crate::service::operation::KnownLogins;
 use crate::service::secrets::sealing::Sealer;
-use crate::service::workspace::dashboard_cache::{DashboardCache, KnownOwners};
+use crate::service::workspace::dashboard_cache::DashboardCache;
 use crate::service::{Options, SessionTimeouts};
 use crate::store::Store;
 
@@ -35,7 +35,6 @@ pub(super) struct Inner {
     pub(super) bulk_queue: FairQueue,
     pub(super) logins: KnownLogins,
     pub(super) dashboards: DashboardCache,
-    pub(super) mcp_key_owners: KnownOwners,
     pub(super) task_turns: TaskTurns,
     pub(super) pending: Arc<Signal>,
 }
@@ -60,7 +59,6 @@ impl Inner {
             bulk_queue: FairQueue::default(),
             logins: KnownLogins::default(),
             dashboards: DashboardCache::default(),
-            mcp_key_owners: KnownOwners::default(),
             task_turns: TaskTurns::default(),
             pending,
         }

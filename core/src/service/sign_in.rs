@@ -444,9 +444,7 @@ impl KnowledgeService {
         let own = own.ok_or_else(missing)?;
         let (org, needed) = (own.org_id, dependency(&own).unwrap_or(own.id));
         let valid = self.valid_credentials(org, vec![needed], now).await?;
-        let ended = [Some(own.clone())];
-        let ended = self.ended_with_creator(org, &ended).await?;
-        if valid.contains(&needed) && !ended.contains(&own.id) {
+        if valid.contains(&needed) {
             Ok((key, own))
         } else {
             Err(missing())
@@ -473,8 +471,8 @@ impl KnowledgeService {
         Ok(ended.collect())
     }
 
-    /// Returns those of these credentials that have not ended: by expiry, revocation or an idle
-    /// time-out.
+    /// Returns those of these credentials that have not ended: by expiry, revocation, an idle
+    /// time-out, or with the one that created them.
     async fn valid_credentials(
         &self,
         org: OrgId,
@@ -493,15 +491,18 @@ impl KnowledgeService {
         });
         let places: Vec<_> = places.collect();
         let records = store.get_many_as::<CredentialRecord>(&places).await?;
+        let records = records.into_iter().map(|found| Some(found?.value));
+        let records: Vec<Option<CredentialRecord>> = records.collect();
+        let ended = self.ended_with_creator(org, &records).await?;
         let uses: Vec<_> = ids
             .iter()
             .map(|id| keys::credential_use(org, *id))
             .collect();
         let uses = store.get_many_as::<Timestamp>(&uses).await?;
         let valid = records.into_iter().zip(uses).filter_map(|(record, used)| {
-            let (record, used) = (record?.value, used.map(|used| used.value));
+            let (record, used) = (record?, used.map(|used| used.value));
             let is_valid = record.is_valid_at(now) && !record.is_idle(used, now);
-            is_valid.then_some(record.id)
+            (is_valid && !ended.contains(&record.id)).then_some(record.id)
         });
         Ok(valid.collect())
     }

@@ -1,12 +1,14 @@
 //! Tests of what members create: it belongs to them, whatever becomes of their credentials, unless
 //! it is ended with one on request; and of what lists say about it.
 
-use knowledge_core::access::{Action, BuiltInRole, CredentialKind, RoleRef, TokenScope};
+use knowledge_core::access::{Action, ActionSet, BuiltInRole, CredentialKind, RoleRef, TokenScope};
 use knowledge_core::model::{
     ConfirmationState, CreatedKind, CreatedResource, CredentialId, EndedReason, EndpointId,
     ResourceState, ResourceStatus, SubscriptionId, Timestamp, WebhookId,
 };
-use knowledge_core::service::{Caller, ClientInfo, Issued, NewApiToken, PageRequest};
+use knowledge_core::service::{
+    Caller, ClientInfo, Issued, NewApiToken, NewTokenScope, PageRequest,
+};
 
 use crate::delegation::{token, webhook};
 use crate::inbound_sender::Sender;
@@ -229,6 +231,27 @@ async fn creations_of_a_scoped_token_say_when_it_was_revoked() {
     world.time.pass(2 * HOUR);
     world.maintain().await;
     assert_eq!(status_of(&world, id).await, status);
+    world.assert_whole().await;
+}
+
+/// The token has ended with the session.
+#[tokio::test]
+async fn creations_of_a_scoped_token_end_with_its_session_on_request() {
+    let world = World::new().await;
+    let (session, _) = signed_in(&world).await;
+    let own = session.record.member_id;
+    let by = Caller::from(session.secret.clone());
+    let actions = ActionSet::of(&[Action::WebhookManage]);
+    let scope = NewTokenScope::builder().actions(actions).build();
+    let new = NewApiToken::builder().name("Script").scope(scope).build();
+    let made = world.by(&by).create_token(own, &new).await.unwrap();
+    let id = webhook(&world, &Caller::from(made.secret.unwrap())).await;
+    assert_eq!(status_of(&world, id).await, ACTIVE);
+    let sessions = world.service.sessions();
+    let signed_out = sessions.sign_out(&session.secret, true, ClientInfo::default());
+    signed_out.await.unwrap();
+    assert_eq!(status_of(&world, id).await.state, ResourceState::Ended);
+    assert!(!receives(&world, id).await);
     world.assert_whole().await;
 }
 

@@ -7,7 +7,8 @@ use knowledge_core::access::{Action, ActionSet, BaseRole, RoleRef, TokenScope};
 use knowledge_core::limits::PRIVATE_WORKSPACES_MAX;
 use knowledge_core::model::{
     AccessCheck, AudienceLabel, BulkImpact, BulkUpdate, CitationFilter, CredentialId, EventType,
-    MemoryFilter, MemoryId, NewErasure, RecallId, ResourceState, WorkspaceAccess, WorkspaceId,
+    MemoryChange, MemoryFilter, MemoryId, NewErasure, NewInboundWebhook, RecallId, ResourceState,
+    WorkspaceAccess, WorkspaceId,
 };
 use knowledge_core::service::{
     ActivityDays, AuditAction, AuditEntry, AuditFilter, Caller, ClientInfo, MemberUpdate,
@@ -589,6 +590,32 @@ async fn erasure_of_a_source_needs_every_private_workspace() {
     };
     assert_eq!(code(erase(place.admin()).await), "forbidden");
     erase(&world.owner).await.unwrap();
+}
+
+#[tokio::test]
+async fn source_of_an_inbound_webhook_is_hidden_with_its_workspace() {
+    let place = Place::new().await;
+    let (world, admin) = (&place.world, place.admin());
+    let new = NewInboundWebhook::builder().name("Forms").build();
+    let source = world.create_inbound(&new).await.unwrap().source_id;
+    let moved = || MemoryChange::builder().source_id(source).build();
+    let page = PageRequest::default();
+    for caller in &place.outside {
+        let by = world.by(caller);
+        let listed = by.list_sources(&page).await.unwrap().data;
+        assert!(listed.iter().all(|listed| listed.id != source));
+        assert!(listed.iter().any(|listed| listed.id == world.source));
+        assert_eq!(code(by.get_source(source).await), "not_found");
+    }
+    let refused = world.bulk(admin, &[place.memory], moved()).await;
+    assert_eq!(problem(refused), "sourceId not_found");
+    for caller in [&place.insider, &world.owner] {
+        world.by(caller).get_source(source).await.unwrap();
+    }
+    let refused = world.bulk(&world.owner, &[place.memory], moved()).await;
+    assert_eq!(code(refused), "forbidden");
+    set(world, WorkspaceAccess::Open).await;
+    world.by(admin).get_source(source).await.unwrap();
 }
 
 /// Its roles and its entries of the audit log are hidden until nothing is left of it.

@@ -340,7 +340,7 @@ impl Model {
                 let is_backed = |token: &&CredentialRecord| {
                     let is_backing = |by: CredentialId| {
                         self.ended_at(by).is_none()
-                            && (!token.is_dependent || self.is_live(by, now))
+                            && (!token.is_dependent || self.is_accepted(by, now))
                     };
                     token.created_with.is_none_or(is_backing)
                 };
@@ -372,6 +372,14 @@ impl Model {
         token.is_some_and(|token| now < token.expires_at && token.revoked_at.is_none())
     }
 
+    /// Returns true if a credential is valid, and was not ended with the one that created it.
+    fn is_accepted(&self, credential: CredentialId, now: Timestamp) -> bool {
+        let record = self.record(credential);
+        let creator = record.and_then(|record| record.created_with);
+        let ended_at = creator.and_then(|creator| self.ended_at(creator));
+        self.is_live(credential, now) && ended_at.is_none()
+    }
+
     /// Returns the time at which a credential was ended with everything that it created.
     pub(crate) fn ended_at(&self, credential: CredentialId) -> Option<Timestamp> {
         self.tokens.get(&credential)?.ended_at
@@ -398,7 +406,8 @@ impl Model {
         let scope = match credential {
             Some(id) if self.ended_at(id).is_some() => return None,
             Some(id) if owner.is_bound => {
-                let token = self.tokens.get(&id).filter(|_| self.is_live(id, now))?;
+                let token = self.tokens.get(&id);
+                let token = token.filter(|_| self.is_accepted(id, now))?;
                 token.record.scope.clone()
             }
             _ => TokenScope::default(),

@@ -60,9 +60,13 @@ impl Org {
         Ok((memory, verdict))
     }
 
-    /// Returns true if a source exists for a caller: always, unless its credential is limited to
-    /// workspaces or audience labels. Then a memory filed under it has to exist for the caller.
+    /// Returns true if a source exists for a caller: unless it is of an inbound webhook in a private
+    /// workspace that does not, always, if the credential of the caller is not limited to
+    /// workspaces or audience labels. If it is, a memory filed under it has to exist for the caller.
     pub(crate) fn source_exists(&self, who: &Who, source: SourceId) -> bool {
+        if !self.knows(who, self.closed_sources.get(&source).copied()) {
+            return false;
+        }
         let is_limited = who.scope.workspaces.is_some() || who.scope.audience.is_some();
         let mut memories = self.memories.iter();
         let rules = self.rules(who);
@@ -72,12 +76,18 @@ impl Org {
             })
     }
 
-    /// Checks that a source exists and takes memories.
-    pub(crate) fn require_source(&self, source: SourceId, path: &str) -> Result<(), ErrorResponse> {
-        if !self.sources.contains_key(&source) {
+    /// Checks that a caller may name a source, and that it takes memories.
+    pub(crate) fn require_source(
+        &self,
+        who: &Who,
+        source: SourceId,
+        path: &str,
+    ) -> Result<(), ErrorResponse> {
+        let webhook = self.closed_sources.get(&source);
+        if !self.sources.contains_key(&source) || !self.knows(who, webhook.copied()) {
             return Err(ErrorResponse::invalid(path, ProblemCode::NotFound));
         }
-        if self.closed_sources.contains(&source) {
+        if webhook.is_some() {
             return Err(ErrorResponse::Forbidden);
         }
         Ok(())

@@ -103,8 +103,8 @@ pub(crate) struct Org {
     pub(crate) removing: Removing,
     pub(crate) roles: BTreeMap<RoleId, CustomRole>,
     pub(crate) sources: BTreeMap<SourceId, Source>,
-    /// Sources of inbound webhooks, also of deleted ones.
-    pub(crate) closed_sources: BTreeSet<SourceId>,
+    /// Sources of inbound webhooks, also of deleted ones, with the workspaces of these.
+    pub(crate) closed_sources: BTreeMap<SourceId, WorkspaceId>,
     pub(crate) memories: BTreeMap<MemoryId, Memory>,
     /// Memories by their names at their sources.
     pub(crate) names: BTreeMap<(WorkspaceId, SourceId, String), MemoryId>,
@@ -271,7 +271,7 @@ impl Org {
             removing: Removing::default(),
             roles: BTreeMap::new(),
             sources: BTreeMap::new(),
-            closed_sources: BTreeSet::new(),
+            closed_sources: BTreeMap::new(),
             memories: BTreeMap::new(),
             names: BTreeMap::new(),
             erased_names: BTreeSet::new(),

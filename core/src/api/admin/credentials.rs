@@ -46,8 +46,7 @@ pub struct CredentialView {
     #[serde(rename = "narrowing")]
     pub scope: TokenScope,
     /// Credential that created a token, created an MCP key or last rotated it, or session of an
-    /// access token; `null`
-    /// if the operator issued it or the member signed in.
+    /// access token; `null` if the operator issued it or the member signed in.
     pub created_with: Option<CredentialId>,
     /// Handle of the member that created a token, created an MCP key or last rotated it, or whose
     /// session was exchanged; `null` if the operator issued it or the member signed in.
@@ -232,6 +231,25 @@ impl Operator<'_> {
         Ok(timeout.has_ended(used, now))
     }
 
+    /// Returns true unless a credential has ended with the one that created it.
+    async fn is_backed(self, record: &CredentialRecord, now: Timestamp) -> Result<bool, Error> {
+        let (provisioning, org) = (self.provisioning(), record.org_id);
+        let Some(creator) = record.created_with else {
+            return Ok(true);
+        };
+        if !record.is_dependent {
+            return Ok(!provisioning.is_ended_with_created(org, creator).await?);
+        }
+        let Some(found) = provisioning.credential(org, creator).await? else {
+            return Ok(false);
+        };
+        let is_ended = match found.created_with {
+            Some(creator) => provisioning.is_ended_with_created(org, creator).await?,
+            None => false,
+        };
+        Ok(!is_ended && found.is_valid_at(now) && !self.is_idle(&found, now).await?)
+    }
+
     /// Returns the handle of the member that created a credential, if another one created it.
     async fn creator(
         self,
@@ -261,17 +279,7 @@ impl Operator<'_> {
         let provisioning = self.provisioning();
         let last_used_at = provisioning.last_use(record.org_id, record.id).await?;
         let is_idle = self.is_idle(&record, now).await?;
-        let mut is_backed = match record.created_with {
-            None => true,
-            Some(id) if !record.is_dependent => {
-                let ended = provisioning.is_ended_with_created(record.org_id, id);
-                !ended.await?
-            }
-            Some(id) => match provisioning.credential(record.org_id, id).await? {
-                None => false,
-                Some(found) => found.is_valid_at(now) && !self.is_idle(&found, now).await?,
-            },
-        };
+        let mut is_backed = self.is_backed(&record, now).await?;
         let member = match handles.get(&record.member_id) {
             Some(handle) => handle.clone(),
             None => {

@@ -209,7 +209,8 @@ impl Ending {
         }
         let expired_at = delegator.bound_until.filter(|until| *until <= now);
         let is_before = |at: &Timestamp| expired_at.is_none_or(|expired_at| *at < expired_at);
-        // Once both records are gone, as after a restore, the time is unknown.
+        // Once both records are gone, as after a restore, the time is unknown. So it is if the
+        // token was ended with the session that created it.
         Ok(match (revoked_at.filter(is_before), expired_at) {
             (None, Some(expired_at)) => Self {
                 reason: EndedReason::CredentialExpired,

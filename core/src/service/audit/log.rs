@@ -228,19 +228,22 @@ impl KnowledgeService {
                 return Ok(Page { data, next_cursor });
             }
             for (first, page) in pages {
-                let is_admitted = filter.admits_page(&page)
-                    && !self.is_audit_expired(page.at, now)
-                    && !page.is_hidden_from(&op.principal);
+                // What is hidden is not counted: where a page ends must not tell of it.
+                if page.is_hidden_from(&op.principal) {
+                    continue;
+                }
+                let is_admitted = filter.admits_page(&page) && !self.is_audit_expired(page.at, now);
                 for index in (0..page.len()).rev() {
                     let id = first.plus(index as u128);
                     if !scan.pages.contains(&keys::audit(org, id)) {
                         continue;
                     }
-                    let entry = page.entry(id, index).filter(|_| is_admitted);
-                    let caller = &op.principal;
-                    let is_shown =
-                        |entry: &AuditEntry| filter.admits(entry) && !entry.is_hidden_from(caller);
-                    if let Some(entry) = entry.filter(is_shown) {
+                    let entry = page.entry(id, index);
+                    let known = entry.filter(|entry| !entry.is_hidden_from(&op.principal));
+                    let Some(entry) = known else {
+                        continue;
+                    };
+                    if is_admitted && filter.admits(&entry) {
                         if data.len() == items_max {
                             let last = data.last().map_or(id, |entry| entry.id);
                             let next_cursor = cursor(last)?;

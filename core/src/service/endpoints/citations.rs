@@ -21,7 +21,7 @@ use crate::service::operation::{Authenticated, Authorized, Prefetch, Unauthentic
 use crate::service::outbox::sequences_read;
 use crate::service::page::{Listing, Page, PageRecord, PageRequest};
 use crate::service::quota::{RecordLimit, release_unit};
-use crate::service::secrets::sealing::{RotatedSecret, SealedRecord};
+use crate::service::secrets::sealing::{RotatedSecret, Sealed, SealedRecord};
 use crate::service::{Caller, CitationSubscriptions};
 use crate::store::{Direction, Key, RangeRead};
 
@@ -90,18 +90,7 @@ impl CitationSubscriptions<'_> {
                     };
                     let resource = (ResourceKind::Subscription, id.0);
                     op.created(AuditAction::SubscriptionCreate, resource, &subscription);
-                    let delegator = op.principal.delegator();
-                    let stored = SealedRecord::new(&subscription, sealed, delegator);
-                    let transaction = &mut op.transaction;
-                    let record = CreatedRecord::CitationSubscription(recall.id);
-                    delegator.add_to_index(transaction, org, id.0, record);
-                    transaction.create(keys::subscription(org, recall.id, id), &stored);
-                    transaction.create(keys::subscription_id(org, id), &recall.id);
-                    let parent = EndpointParent::Subscription(recall.id);
-                    let (workspace, endpoint) = (recall.workspace_id, id.into());
-                    let due = (!is_confirmed).then_some(now);
-                    EndpointQueue::create(transaction, org, workspace, endpoint, parent, due)
-                        .await?;
+                    store_new(&mut op, &subscription, sealed).await?;
                     subscription.signing_secret = Some(secret);
                     let state = endpoint_state(true, is_confirmed);
                     subscription.status = Some(Ending::status(None, state));
@@ -283,6 +272,27 @@ async fn find(
     let mut op = caller.authorize_per_resource().await?;
     let found = find_subscription(&mut op, id, of_another).await?;
     Ok((op, found))
+}
+
+/// Stores a new subscription of the caller, whose URL is asked unless it is confirmed.
+async fn store_new(
+    op: &mut Authorized<'_>,
+    subscription: &CitationSubscription,
+    secret: Sealed,
+) -> Result<(), Error> {
+    let (org, now) = (op.org(), op.now);
+    let (id, recall) = (subscription.id, subscription.recall_id);
+    let delegator = op.principal.delegator();
+    let stored = SealedRecord::new(subscription, secret, delegator);
+    let transaction = &mut op.transaction;
+    let record = CreatedRecord::CitationSubscription(recall);
+    delegator.add_to_index(transaction, org, id.0, record);
+    transaction.create(keys::subscription(org, recall, id), &stored);
+    transaction.create(keys::subscription_id(org, id), &recall);
+    let parent = EndpointParent::Subscription(recall);
+    let (workspace, endpoint) = (subscription.workspace_id, id.into());
+    let due = (!subscription.is_confirmed).then_some(now);
+    EndpointQueue::create(transaction, org, workspace, endpoint, parent, due).await
 }
 
 /// Returns the reads that decide the states of the subscriptions of a page, if their recall and the

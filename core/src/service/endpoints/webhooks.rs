@@ -17,7 +17,7 @@ use crate::service::endpoints::shown_confirmation::{page_state_reads, state_read
 use crate::service::operation::{Authorized, Prefetch};
 use crate::service::page::{Listing, Page, PageRecord, PageRequest};
 use crate::service::quota::{RecordLimit, release_unit};
-use crate::service::secrets::sealing::{RotatedSecret, SealedRecord};
+use crate::service::secrets::sealing::{RotatedSecret, Sealed, SealedRecord};
 use crate::service::{Caller, IfMatch, Webhooks, WithEtag};
 use crate::store::{Direction, Key, Transaction};
 
@@ -86,17 +86,7 @@ impl Webhooks<'_> {
                     };
                     let resource = (ResourceKind::Webhook, id.0);
                     op.created(AuditAction::WebhookCreate, resource, &webhook);
-                    let delegator = op.principal.delegator();
-                    let stored = SealedRecord::new(&webhook, sealed, delegator);
-                    let record = CreatedRecord::Webhook(workspace);
-                    delegator.add_to_index(&mut op.transaction, org, id.0, record);
-                    let key = keys::webhook(org, workspace, id);
-                    op.transaction.create(key, &stored);
-                    let parent = EndpointParent::Webhook(workspace);
-                    let (transaction, endpoint) = (&mut op.transaction, id.into());
-                    let due = (!is_confirmed).then_some(now);
-                    EndpointQueue::create(transaction, org, workspace, endpoint, parent, due)
-                        .await?;
+                    store_new(&mut op, &webhook, sealed).await?;
                     webhook.signing_secret = Some(secret);
                     op.done(with_status(webhook, None))
                 },
@@ -338,6 +328,25 @@ impl Webhooks<'_> {
             )
             .await
     }
+}
+
+/// Stores a new webhook of the caller, whose URL is asked unless it is confirmed.
+async fn store_new(
+    op: &mut Authorized<'_>,
+    webhook: &Webhook,
+    secret: Sealed,
+) -> Result<(), Error> {
+    let (org, now) = (op.org(), op.now);
+    let (id, workspace) = (webhook.id, webhook.workspace_id);
+    let delegator = op.principal.delegator();
+    let stored = SealedRecord::new(webhook, secret, delegator);
+    let transaction = &mut op.transaction;
+    let (resource, record) = place(workspace, id);
+    delegator.add_to_index(transaction, org, resource, record);
+    transaction.create(keys::webhook(org, workspace, id), &stored);
+    let (parent, endpoint) = (EndpointParent::Webhook(workspace), id.into());
+    let due = (!webhook.is_confirmed).then_some(now);
+    EndpointQueue::create(transaction, org, workspace, endpoint, parent, due).await
 }
 
 /// Returns the reads that decide the state of a webhook that was prefetched.

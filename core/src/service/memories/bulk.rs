@@ -109,7 +109,10 @@ impl Memories<'_> {
         let turn = &queue.begin(caller.credential().org(), &request.memory_ids);
         self.service
             .perform(Operation::BulkUpdateMemories, caller, |caller| async move {
-                turn.attempt().await;
+                // A dry run meets no conflicts.
+                if !request.dry_run {
+                    turn.attempt().await;
+                }
                 let org = caller.org();
                 let memory_keys = &keys::memories_named(org, &request.memory_ids);
                 let source = request.change.source_id.into_iter();
@@ -125,46 +128,26 @@ impl Memories<'_> {
                 let record_key = keys::idempotency(org, member, OPERATION, key.as_str());
                 let mut op = caller.authorize_per_resource().await?;
                 op.require_somewhere(request.required_actions()).await?;
-                if request.dry_run {
-                    let without_members = labels_without_members(&mut op, request).await?;
-                    let update = Update {
-                        audited: None,
-                        request,
-                        memory_keys,
-                        without_members,
-                    };
-                    return self.service.change_memories(op, update).await;
-                }
-                let record = op.transaction.get::<IdempotencyRecord>(&record_key).await?;
-                if let Some(record) = record.filter(|record| op.now < record.expires_at) {
-                    if record.fingerprint != *fingerprint {
-                        return Err(Error::IdempotencyKeyReused);
+                if !request.dry_run {
+                    let record = op.transaction.get::<IdempotencyRecord>(&record_key).await?;
+                    if let Some(record) = record.filter(|record| op.now < record.expires_at) {
+                        if record.fingerprint != *fingerprint {
+                            return Err(Error::IdempotencyKeyReused);
+                        }
+                        let result = replay(&mut op, &record, request, memory_keys).await?;
+                        return op.done(result);
                     }
-                    let result = replay(&mut op, &record, request, memory_keys).await?;
-                    return op.done(result);
                 }
                 let without_members = labels_without_members(&mut op, request).await?;
-                let kept = (!without_members.is_empty())
-                    .then(|| serde_json::to_string(&without_members).expect("labels serialise"));
-                let (operation, actor) = op.audit(AuditAction::MemoryBulkUpdate);
-                let expires_at = op.now.plus(self.service.limits().idempotency_retention);
-                let record = IdempotencyRecord {
-                    operation_id: operation.id,
-                    fingerprint: fingerprint.clone(),
-                    first_audit_id: operation.first_audit_id,
-                    items: u32::try_from(request.memory_ids.len()).unwrap_or(u32::MAX),
-                    kept,
-                    expires_at,
-                };
-                op.transaction.put(record_key.clone(), &record);
-                let expiry = ScheduledTask::record(record_key);
-                expiry.schedule(&mut op.transaction, expires_at, self.service.env());
-                let update = Update {
-                    audited: Some((operation, actor)),
+                let mut update = Update {
+                    audited: None,
                     request,
                     memory_keys,
                     without_members,
                 };
+                if !request.dry_run {
+                    update.begin(&mut op, record_key, fingerprint);
+                }
                 self.service.change_memories(op, update).await
             })
             .await
@@ -179,6 +162,29 @@ struct Update<'u> {
     memory_keys: &'u [Key],
     /// Audience label that the update sets, if it covers nobody.
     without_members: Vec<AudienceLabel>,
+}
+
+impl Update<'_> {
+    /// Begins the audit entries, and writes the idempotency record, whose expiry it schedules.
+    fn begin(&mut self, op: &mut Authorized<'_>, record_key: Key, fingerprint: &str) {
+        let service = op.service;
+        let kept = (!self.without_members.is_empty())
+            .then(|| serde_json::to_string(&self.without_members).expect("labels serialise"));
+        let (operation, actor) = op.audit(AuditAction::MemoryBulkUpdate);
+        let expires_at = op.now.plus(service.limits().idempotency_retention);
+        let record = IdempotencyRecord {
+            operation_id: operation.id,
+            fingerprint: fingerprint.to_owned(),
+            first_audit_id: operation.first_audit_id,
+            items: u32::try_from(self.request.memory_ids.len()).unwrap_or(u32::MAX),
+            kept,
+            expires_at,
+        };
+        op.transaction.put(record_key.clone(), &record);
+        let expiry = ScheduledTask::record(record_key);
+        expiry.schedule(&mut op.transaction, expires_at, service.env());
+        self.audited = Some((operation, actor));
+    }
 }
 
 /// Returns the audience label that an update sets, if it covers nobody.
@@ -266,7 +272,7 @@ impl KnowledgeService {
         update: Update<'_>,
     ) -> Result<Prepared<BulkResult>, Error> {
         let (org, change) = (op.org(), &update.request.change);
-        check_source(&mut op.transaction, org, change.source_id).await?;
+        check_source(&mut op.transaction, &op.principal, change.source_id).await?;
         if let Some(source) = change.source_id {
             require_open_source(&mut op.transaction, &op.principal.org, source).await?;
         }

@@ -13,9 +13,8 @@ use crate::service::access::monitor::{Subject, Use, Visibility, slugs_read};
 use crate::service::audit::entry::AuditOutcome;
 use crate::service::audit::runs::MemoryAudit;
 use crate::service::erasures::erased_keys::ErasedKeys;
-use crate::service::memories::derived::{self, Changes};
+use crate::service::memories::derived;
 use crate::service::memories::ingest::{IngestContext, NewMemory, by_source_key};
-use crate::service::memories::label_counts::count_labels;
 use crate::service::memories::read::FoundMemory;
 use crate::service::memories::sources::{check_source, require_open_source, source_keys};
 use crate::service::operation::{Authorized, Prefetch, Unauthenticated};
@@ -124,7 +123,7 @@ impl Memories<'_> {
                     let (org, source) = (caller.org(), request.source_id);
                     let mut op = self.begin(caller, workspace, (source, memory)).await?;
                     let now = op.now;
-                    check_source(&mut op.transaction, org, Some(source)).await?;
+                    check_source(&mut op.transaction, &op.principal, Some(source)).await?;
                     require_open_source(&mut op.transaction, &op.principal.org, source).await?;
                     require_free_key(&mut op, request).await?;
                     op.reserve(Quota::Memories, 1).await?;
@@ -232,7 +231,7 @@ impl Memories<'_> {
                     Prefetch::keys(of_source.flat_map(|source| source_keys(org, source)))
                         .and_ranges([sequences_read(org), slugs_read(org)]);
                 let (mut op, found) = FoundMemory::read(caller, memory, prefetch).await?;
-                let (labels, mut content) = update.applied_to(&found.labels, &found.content);
+                let (labels, content) = update.applied_to(&found.labels, &found.content);
                 let after = Subject {
                     labels: &labels,
                     ..found.subject()
@@ -243,7 +242,7 @@ impl Memories<'_> {
                     .find_authors(&mut op.transaction, &authored, false)
                     .await?;
                 let visibility = monitor.decide(memory, &found.labels, update.wanted())?;
-                check_source(&mut op.transaction, org, source).await?;
+                check_source(&mut op.transaction, &op.principal, source).await?;
                 if labels.source_id != found.labels.source_id {
                     let source = labels.source_id;
                     require_open_source(&mut op.transaction, &op.principal.org, source).await?;
@@ -257,37 +256,22 @@ impl Memories<'_> {
                     let shown = found.into_answer(&mut op, visibility);
                     return op.done(shown);
                 }
-                if labels != found.labels {
-                    op.transaction.put(keys::memory(org, memory), &labels);
-                }
-                if content != found.content {
-                    content.updated_by = op.principal.member_id();
-                    content.updated_at = op.now;
-                    op.transaction.put(keys::content(org, memory), &content);
-                }
-                let (before, after) = (Some(&found.labels), Some(&labels));
-                let place = (org, labels.workspace_id);
-                derived::file(&mut op.transaction, org, memory, before, after);
-                Changes::of(before, after, content != found.content).count(
-                    &mut op.transaction,
-                    place,
-                    op.now,
-                );
-                count_labels(&mut op.transaction, org, (before, after), 1);
+                let changed = FoundMemory {
+                    id: memory,
+                    labels,
+                    content,
+                };
+                let changed = op.put_changed(&found, changed);
+                let is_rewritten = changed.content != found.content;
                 let trace = Trace {
                     action: AuditAction::MemoryUpdate,
                     is_own: monitor.reviews_own(memory, &update.change)
-                        || (update.change.decides_review() && content != found.content),
+                        || (update.change.decides_review() && is_rewritten),
                     event: EventData::MemoryUpdated,
-                    before: Some(found.labels.clone()),
-                    after: Some(labels.clone()),
+                    before: Some(found.labels),
+                    after: Some(changed.labels.clone()),
                 };
                 op.leave(memory, trace).await?;
-                let changed = FoundMemory {
-                    labels,
-                    content,
-                    ..found
-                };
                 // Whoever changes a memory sees its new labels, even if it is for others now.
                 let visibility = monitor.visibility(memory, &changed.labels);
                 op.done(changed.shown(visibility.unwrap_or(Visibility::Labels)))
@@ -339,6 +323,25 @@ impl Authorized<'_> {
         } else {
             Ok(())
         }
+    }
+
+    /// Writes what changes of a memory, and returns it as it is stored then.
+    fn put_changed(&mut self, found: &FoundMemory, mut changed: FoundMemory) -> FoundMemory {
+        let (org, id, at) = (self.org(), changed.id, self.now);
+        if changed.labels != found.labels {
+            let key = keys::memory(org, id);
+            self.transaction.put(key, &changed.labels);
+        }
+        let is_rewritten = changed.content != found.content;
+        if is_rewritten {
+            changed.content.updated_by = self.principal.member_id();
+            changed.content.updated_at = at;
+            let key = keys::content(org, id);
+            self.transaction.put(key, &changed.content);
+        }
+        let labels = (Some(&found.labels), Some(&changed.labels));
+        derived::keep(&mut self.transaction, (org, id), labels, is_rewritten, at);
+        changed
     }
 
     /// Writes the audit entry and the event of a change to one memory.

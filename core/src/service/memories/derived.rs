@@ -1,5 +1,5 @@
 //! What the commit of a change to memories keeps beside them: marks by which lists find them, the
-//! counters of a workspace, and its activity by day.
+//! counters of a workspace and of its labels, and its activity by day.
 //!
 //! Every commit that adds, changes or removes memories comes here, so that nothing is forgotten.
 
@@ -7,8 +7,27 @@ use crate::keys;
 use crate::model::{
     ActivityKind, MemoryId, MemoryLabels, OrgId, ReviewStatus, Timestamp, WorkspaceId,
 };
+use crate::service::memories::label_counts::count_labels;
 use crate::service::quota::day_of;
 use crate::store::{Key, Transaction};
+
+/// Keeps everything for the change of one memory at a time; its labels are `None` while it does not
+/// exist.
+pub(crate) fn keep(
+    transaction: &mut Transaction,
+    (org, id): (OrgId, MemoryId),
+    (before, after): (Option<&MemoryLabels>, Option<&MemoryLabels>),
+    is_edited: bool,
+    at: Timestamp,
+) {
+    file(transaction, org, id, before, after);
+    count_labels(transaction, org, (before, after), 1);
+    let mut changes = Changes::default();
+    changes.note(before, after, is_edited);
+    if let Some(labels) = after.or(before) {
+        changes.count(transaction, (org, labels.workspace_id), at);
+    }
+}
 
 /// Moves the marks of a memory whose labels change; `None` for one that does not exist.
 ///
@@ -56,17 +75,6 @@ pub(crate) struct Changes {
 }
 
 impl Changes {
-    /// Returns those of one memory, as [`Self::note`] counts them.
-    pub(crate) fn of(
-        before: Option<&MemoryLabels>,
-        after: Option<&MemoryLabels>,
-        is_edited: bool,
-    ) -> Self {
-        let mut changes = Self::default();
-        changes.note(before, after, is_edited);
-        changes
-    }
-
     /// Counts the change of a memory; its labels are `None` while it does not exist.
     ///
     /// It is reviewed if it is approved or rejected now and had another status; it is relabelled if

@@ -11,8 +11,7 @@ use crate::operation::Operation;
 use crate::service::access::monitor::{
     Monitor, Subject, Use, Visibility, named_workspaces, slugs_read,
 };
-use crate::service::memories::derived::{self, Changes};
-use crate::service::memories::label_counts::count_labels;
+use crate::service::memories::derived;
 use crate::service::operation::idempotency::fingerprint;
 use crate::service::operation::{Authorized, Prefetch, Unauthenticated};
 use crate::service::page::{Listing, Page, PageRecord, PageRequest, PageScan};
@@ -70,10 +69,8 @@ impl FoundMemory {
             transaction.delete(keys::source_key(org, workspace, origin, name));
         }
         release_unit(transaction, org, Quota::Memories);
-        let before = Some(&self.labels);
-        derived::file(transaction, org, self.id, before, None);
-        Changes::of(before, None, false).count(transaction, (org, workspace), at);
-        count_labels(transaction, org, (before, None), 1);
+        let labels = (Some(&self.labels), None);
+        derived::keep(transaction, (org, self.id), labels, false, at);
     }
 
     /// Returns the memory for a decision about it.

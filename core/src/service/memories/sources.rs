@@ -1,4 +1,5 @@
-//! Sources of memories. They belong to the organisation as a whole.
+//! Sources of memories. They belong to the organisation as a whole, except that the source of an
+//! inbound webhook does not exist for those for whom its private workspace does not.
 
 use std::collections::BTreeSet;
 
@@ -12,6 +13,7 @@ use crate::operation::Operation;
 use crate::request::request;
 use crate::request::rules::Name;
 use crate::service::access::monitor::Subject;
+use crate::service::access::principal::Principal;
 use crate::service::operation::{Authorized, Prefetch};
 use crate::service::page::{Listing, Page, PageRecord, PageRequest, PageScan};
 use crate::service::{Caller, Sources};
@@ -90,8 +92,10 @@ impl Sources<'_> {
                     let sources = sources.collect::<Result<Vec<Source>, _>>()?;
                     let ids: Vec<SourceId> = sources.iter().map(|source| source.id).collect();
                     search.run(&mut op, &ids).await?;
+                    let hidden = hidden_sources(&mut op, &ids).await?;
+                    let exists = |id| search.exists(id) && !hidden.contains(&id);
                     let shown = sources.into_iter();
-                    let shown = shown.map(|source| search.exists(source.id).then_some(source));
+                    let shown = shown.map(|source| exists(source.id).then_some(source));
                     scan.add(&mut data, &found, shown.map(PageRecord::visible).map(Ok))?;
                 }
                 op.done(scan.end(data))
@@ -112,7 +116,8 @@ impl Sources<'_> {
                 let found: Source = op.find(&key, EntityKind::Source).await?;
                 let mut search = Search::new(&op);
                 search.run(&mut op, &[source]).await?;
-                if !search.exists(source) {
+                let hidden = hidden_sources(&mut op, &[source]).await?;
+                if !search.exists(source) || hidden.contains(&source) {
                     return Err(Error::not_found(EntityKind::Source));
                 }
                 op.done(found)
@@ -212,24 +217,64 @@ pub(crate) fn source_keys(org: OrgId, source: SourceId) -> [Key; 2] {
     ]
 }
 
-/// Rejects an unknown source, if one is given.
+/// Returns those of these sources that are of an inbound webhook in a private workspace that does
+/// not exist for the caller.
+async fn hidden_sources(
+    op: &mut Authorized<'_>,
+    sources: &[SourceId],
+) -> Result<BTreeSet<SourceId>, Error> {
+    if sources.is_empty() || !op.principal.is_shut_out() {
+        return Ok(BTreeSet::new());
+    }
+    let org = op.org();
+    let webhooks = sources.iter().map(|source| {
+        let [_, webhook] = source_keys(org, *source);
+        webhook
+    });
+    let webhooks: Vec<Key> = webhooks.collect();
+    let places = op
+        .transaction
+        .unchecked()
+        .get_many::<WorkspaceId>(&webhooks)
+        .await?;
+    let caller = &op.principal;
+    let hidden = sources.iter().zip(places);
+    let hidden = hidden.filter(|(_, place)| place.is_some_and(|place| !caller.knows(place)));
+    Ok(hidden.map(|(source, _)| *source).collect())
+}
+
+/// Returns true if a source exists, and is not of an inbound webhook in a private workspace that
+/// does not exist for the caller. Its [keys](source_keys) were prefetched.
+pub(crate) async fn is_known_source(
+    transaction: &mut Transaction,
+    caller: &Principal,
+    source: SourceId,
+) -> Result<bool, Error> {
+    let [source, webhook] = source_keys(caller.org_id(), source);
+    let is_stored = transaction.get::<Source>(&source).await?.is_some();
+    if !is_stored || !caller.is_shut_out() {
+        return Ok(is_stored);
+    }
+    let place = transaction.get::<WorkspaceId>(&webhook).await?;
+    Ok(place.is_none_or(|place| caller.knows(place)))
+}
+
+/// Rejects a source that does not exist for the caller, if one is given.
 ///
 /// # Errors
 /// [`Error::InvalidRequest`]; those of the store.
 pub(crate) async fn check_source(
     transaction: &mut Transaction,
-    org: OrgId,
+    caller: &Principal,
     source: Option<SourceId>,
 ) -> Result<(), Error> {
-    let Some(source) = source else {
-        return Ok(());
-    };
-    let found = transaction
-        .get::<Source>(&keys::source(org, source))
-        .await?;
-    let message = "must be a source of the organisation";
-    let missing = || Error::invalid("sourceId", ProblemCode::NotFound, message);
-    found.map(drop).ok_or_else(missing)
+    if let Some(source) = source
+        && !is_known_source(transaction, caller, source).await?
+    {
+        let message = "must be a source of the organisation";
+        return Err(Error::invalid("sourceId", ProblemCode::NotFound, message));
+    }
+    Ok(())
 }
 
 /// Rejects the source of an inbound webhook, whose memories arrive through it alone, also once it

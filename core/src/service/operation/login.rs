@@ -215,7 +215,8 @@ impl Login {
     }
 
     /// Reads the member, and returns the keys that prefetched records refer to: of the custom roles
-    /// that the member holds, and of the credential that this one depends on.
+    /// that the member holds, of the credential that this one depends on, and of the end of the one
+    /// that created that.
     pub(super) async fn holder(
         &self,
         transaction: &mut Transaction,
@@ -240,7 +241,12 @@ impl Login {
             let hash = transaction
                 .prefetched()
                 .get::<String>(&keys::credential_id(self.org, id))?;
-            next.extend(hash.and_then(|hash| key_of_hash(&hash)));
+            if let Some(key) = hash.and_then(|hash| key_of_hash(&hash)) {
+                let record = transaction.prefetched().get::<CredentialRecord>(&key)?;
+                let creator = record.and_then(|record| record.created_with);
+                next.extend(creator.map(|creator| keys::ended_credential(self.org, creator)));
+                next.push(key);
+            }
         }
         Ok((member, next))
     }
@@ -286,12 +292,31 @@ impl Login {
         next: Next<'_>,
     ) -> Result<(Option<Member>, Vec<Key>), Error> {
         let (member, referenced) = self.holder(transaction, Some(workspace)).await?;
-        let prefetch = next(transaction).and_keys(referenced.iter().cloned());
+        let has_private_places = self.has_private_places(transaction);
+        let prefetch = next(transaction)
+            .and_keys(referenced.iter().cloned())
+            .and_ranges(has_private_places.then(|| self.workspace_roles()));
         transaction.prefetch(prefetch.keys, prefetch.ranges).await?;
         Ok((member, referenced))
     }
 
-    /// Reads the credential that this one depends on, which ends by its idle time-out too.
+    /// Checks that a credential was not ended with everything that it created.
+    async fn check_end(
+        &self,
+        transaction: &mut Transaction,
+        credential: CredentialId,
+    ) -> Result<(), Error> {
+        let key = keys::ended_credential(self.org, credential);
+        let ended = transaction.get::<EndedCredential>(&key).await?;
+        if ended.is_some_and(|ended| ended.is_with_created) {
+            Err(INVALID)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Reads the credential that this one depends on, which ends by its idle time-out too, and, on
+    /// request, with the one that created it.
     async fn dependency(
         &self,
         transaction: &mut Transaction,
@@ -304,6 +329,9 @@ impl Login {
         let is_theirs = |record: &CredentialRecord| record.member_id == self.member;
         let record = record.filter(|record| is_theirs(record) && record.is_valid_at(self.now));
         let record = record.ok_or(INVALID)?;
+        if let Some(creator) = record.created_with {
+            self.check_end(transaction, creator).await?;
+        }
         // Not prefetched: few depend on a session that has one, except access tokens, which have
         // read its use already.
         self.check_use(transaction, record.idle_timeout()).await?;
@@ -329,11 +357,8 @@ impl Login {
             return Err(gone);
         };
         self.check_use(transaction, self.idle_timeout).await?;
-        if let Some(key) = self.end_key() {
-            let ended = transaction.get::<EndedCredential>(&key).await?;
-            if ended.is_some_and(|ended| ended.is_with_created) {
-                return Err(INVALID);
-            }
+        if let Some(creator) = self.created_with {
+            self.check_end(transaction, creator).await?;
         }
         if let Some(id) = self.depends_on {
             let dependency = self.dependency(transaction, id).await?;

@@ -80,7 +80,7 @@ impl Comparison<'_> {
                 let entry = self.next();
                 match entry.as_ref().and_then(|entry| field(entry, without)) {
                     Some(found) => {
-                        self.differ(Mismatch, &key, format!("no field {without}"), shown(&found))
+                        self.differ(Mismatch, &key, format!("no field {without}"), shown(&found));
                     }
                     None => self.contains(&key, &fields, entry),
                 }

@@ -87,7 +87,7 @@ impl Workspaces<'_> {
         if let Some(dashboard) = cache.get(store, &asked, self.service.env().now()) {
             return Ok(dashboard);
         }
-        let (asked, known) = (&asked, &self.service.inner.mcp_key_owners);
+        let asked = &asked;
         self.service
             .perform(
                 Operation::GetDashboardSummary,
@@ -97,8 +97,8 @@ impl Workspaces<'_> {
                     let areas = asked.0.key().into_iter().chain([keys::org(org)]);
                     let marks = Generations::take(store, areas);
                     let place = (org, workspace);
-                    let owners = known.last(&place);
-                    let ends = owners.iter().flat_map(|owners| owners.iter().copied());
+                    let last = cache.last(asked);
+                    let ends = last.iter().flat_map(|last| last.owners.iter().copied());
                     let prefetch =
                         Facts::prefetch(org, workspace).and(Endings::prefetch(place, ends));
                     let next = |transaction: &Transaction| {
@@ -112,25 +112,27 @@ impl Workspaces<'_> {
                     let of = (&op.principal, &retention, op.now);
                     let chats =
                         RecentChats::take(&mut op.transaction, place, &facts.chats, of).await?;
-                    let acting = facts.owners()?;
-                    let endings = op.endings(workspace, None, acting.clone()).await?;
-                    if owners.as_deref() != Some(acting.as_slice()) {
-                        known.keep_last(place, acting.into());
-                    }
+                    let owners = facts.owners()?;
+                    let endings = op.endings(workspace, None, owners.clone()).await?;
                     let (dashboard, changes_at) =
-                        facts.dashboard(&chats, op.workspace(), op.now, &endings)?;
+                        facts.dashboard(&chats, op.workspace(), op.now, (&endings, owners))?;
                     let dashboard = Arc::new(dashboard);
                     // A running erasure takes away chats that are still stored. A dependent
                     // credential also ends with another one, whose mark is not among these.
                     let is_kept = op.principal.org.erasing.is_empty()
                         && !op.principal.is_dependent
                         && chats.is_prefetched;
-                    if let Some(marks) = marks.filter(|_| is_kept) {
-                        let ends = [chats.expires_at, changes_at, op.principal.expires_at];
-                        let until = ends.into_iter().flatten().min().unwrap_or(Timestamp::MAX);
-                        let during = op.now..until;
-                        cache.keep(asked.clone(), Arc::clone(&dashboard), marks, during);
-                    }
+                    let (marks, until) = match marks.filter(|_| is_kept) {
+                        Some(marks) => {
+                            let ends = [chats.expires_at, changes_at, op.principal.expires_at];
+                            let until = ends.into_iter().flatten().min();
+                            (marks, until.unwrap_or(Timestamp::MAX))
+                        }
+                        // At no time is it served again.
+                        None => (Generations::none(), op.now),
+                    };
+                    let during = op.now..until;
+                    cache.keep(asked.clone(), Arc::clone(&dashboard), marks, during);
                     op.done(dashboard)
                 },
             )
@@ -228,7 +230,7 @@ impl Facts {
         chats: &RecentChats,
         workspace: &Workspace,
         now: Timestamp,
-        endings: &Endings,
+        (endings, owners): (&Endings, Vec<Delegator>),
     ) -> Result<(Dashboard, Option<Timestamp>), Error> {
         let (connector_health, changes_at) = self.connector_health(&workspace.slug, now)?;
         let (mcp_keys, expires_at) = self.mcp_keys(workspace.id, now, endings)?;
@@ -249,7 +251,7 @@ impl Facts {
                 last_ingest_at: self.last_ingest_at()?,
             },
         };
-        Ok((Dashboard::new(summary, etag), changes_at))
+        Ok((Dashboard::new(summary, etag, owners), changes_at))
     }
 
     fn count(&self, count: Count) -> Result<u64, Error> {

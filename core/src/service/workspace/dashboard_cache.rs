@@ -21,23 +21,26 @@ use crate::store::Key;
 
 /// Maximum number of callers for whom a summary is kept while nothing has changed.
 const UNCHANGED_MAX: usize = 1_024;
-/// Maximum number of workspaces for which the owners of MCP keys are known.
-const OWNERS_MAX: usize = 4_096;
 
 /// A dashboard summary with its entity tag.
 #[derive(Debug)]
 pub(crate) struct Dashboard {
     pub(crate) summary: DashboardSummary,
     pub(crate) etag: String,
+    /// On whose behalf the MCP keys act, each once.
+    ///
+    /// It tells what the next summary reads with everything else, and decides nothing.
+    pub(super) owners: Vec<Delegator>,
     json: OnceLock<Bytes>,
 }
 
 impl Dashboard {
-    pub(crate) fn new(summary: DashboardSummary, etag: String) -> Self {
+    pub(crate) fn new(summary: DashboardSummary, etag: String, owners: Vec<Delegator>) -> Self {
         let json = OnceLock::new();
         Self {
             summary,
             etag,
+            owners,
             json,
         }
     }
@@ -79,14 +82,10 @@ impl Asking {
 }
 
 /// The summaries of a process while the organisation and the credential of their caller are unchanged.
+///
+/// One that may not be served again is kept too, for its owners.
 pub(crate) type DashboardCache =
     GenerationCache<(Asking, WorkspaceId), Arc<Dashboard>, UNCHANGED_MAX>;
-
-/// On whose behalf the MCP keys of workspaces acted when a process made the last summary.
-///
-/// It tells what to read with everything else, and decides nothing: a summary follows from what was
-/// read.
-pub(crate) type KnownOwners = GenerationCache<(OrgId, WorkspaceId), Arc<[Delegator]>, OWNERS_MAX>;
 
 #[cfg(test)]
 mod tests {

@@ -178,7 +178,7 @@ impl Request for BulkUpdateMemories {
         if self.request.dry_run {
             let org = model.org(who.org);
             if let Some(source) = change.source_id {
-                org.require_source(source, "sourceId")?;
+                org.require_source(&who, source, "sourceId")?;
             }
             return Ok(shown(&self.previewed(org, &who)));
         }
@@ -191,7 +191,9 @@ impl Request for BulkUpdateMemories {
             return Ok(shown(&replayed(model.org(who.org), &who, stored)));
         }
         if let Some(source) = self.request.change.source_id {
-            model.org(who.org).require_source(source, "sourceId")?;
+            model
+                .org(who.org)
+                .require_source(&who, source, "sourceId")?;
         }
         let before: Vec<_> = self.labels(model.org(who.org)).collect();
         let result = self.change_memories(model, &who, at);

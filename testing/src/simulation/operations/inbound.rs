@@ -99,7 +99,7 @@ impl Request for CreateInboundWebhook {
             previous: None,
         };
         let org = model.org_mut(who.org);
-        org.closed_sources.insert(source.id);
+        org.closed_sources.insert(source.id, self.workspace);
         org.sources.insert(source.id, source);
         org.inbound_webhooks.insert(id, facts.clone());
         let entry = AuditFacts::ok(id, (), &record);

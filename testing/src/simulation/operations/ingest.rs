@@ -73,7 +73,9 @@ impl Request for IngestMemories {
         let errors = model.errors_of_batch(&self.batch.memories);
         let who = errors.then(model.authorize_in(self.asked(), self.workspace, at.now))?;
         let source = self.batch.source_id;
-        model.org(who.org).require_source(source, "source_id")?;
+        model
+            .org(who.org)
+            .require_source(&who, source, "source_id")?;
         let batch = Batch {
             workspace: self.workspace,
             source,

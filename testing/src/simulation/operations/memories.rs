@@ -151,7 +151,7 @@ impl Request for CreateMemory {
         errors.memory("", "sourceKey", &memory, model.limits.content_bytes_max);
         let who = errors.then(model.authorize_in(self.asked(), place, at.now))?;
         let org = model.org(who.org);
-        org.require_source(new.source_id, "sourceId")?;
+        org.require_source(&who, new.source_id, "sourceId")?;
         if let Some(key) = &new.source_key
             && org.names.contains_key(&(place, new.source_id, key.clone()))
         {
@@ -306,12 +306,16 @@ impl Request for UpdateMemory {
         let (who, sight) = errors.then(authorised)?;
         let org = model.org(who.org);
         let source = self.update.change.source_id;
-        if source.is_some_and(|source| !org.sources.contains_key(&source)) {
+        let is_unknown = source.is_some_and(|source| {
+            let webhook = org.closed_sources.get(&source);
+            !org.sources.contains_key(&source) || !org.knows(&who, webhook.copied())
+        });
+        if is_unknown {
             return Err(ErrorResponse::invalid("sourceId", ProblemCode::NotFound).into());
         }
         let before = org.memories[&self.memory].clone();
         let moved = source.filter(|source| *source != before.labels.source_id);
-        if moved.is_some_and(|source| org.closed_sources.contains(&source)) {
+        if moved.is_some_and(|source| org.closed_sources.contains_key(&source)) {
             return Err(ErrorResponse::Forbidden.into());
         }
         let shown = before.details(self.memory, sight);

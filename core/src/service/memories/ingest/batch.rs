@@ -19,8 +19,7 @@ use crate::service::audit::entry::AuditOutcome;
 use crate::service::audit::runs::MemoryAudit;
 use crate::service::audit::write::{Actor, AuditedOperation};
 use crate::service::erasures::erased_keys::ErasedKeys;
-use crate::service::memories::derived::{self, Changes};
-use crate::service::memories::label_counts::count_labels;
+use crate::service::memories::derived;
 use crate::service::outbox::Outbox;
 use crate::service::quota::reserve_units;
 use crate::store::{Entry, Key, Transaction, decode};
@@ -280,15 +279,9 @@ impl Batch<'_> {
         }
         if after != labels {
             transaction.put(keys::memory(org, id), &after);
-            derived::file(transaction, org, id, Some(&labels), Some(&after));
-            count_labels(transaction, org, (Some(&labels), Some(&after)), 1);
         }
-        let place = (org, labels.workspace_id);
-        Changes::of(Some(&labels), Some(&after), !is_same).count(
-            transaction,
-            place,
-            self.operation.at,
-        );
+        let (states, at) = ((Some(&labels), Some(&after)), self.operation.at);
+        derived::keep(transaction, (org, id), states, !is_same, at);
         let entry = MemoryAudit {
             memory_id: id,
             is_own: false,

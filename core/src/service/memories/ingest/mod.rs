@@ -16,7 +16,7 @@ use crate::keys;
 use crate::limits::INGEST_MEMORIES_MAX;
 use crate::model::{
     AudienceLabel, AuditAction, MemoryContent, MemoryId, MemoryLabels, OrgId, Quota, ReviewStatus,
-    SensitivityLabel, Source, SourceId, Timestamp, Workspace, WorkspaceId,
+    SensitivityLabel, SourceId, Timestamp, Workspace, WorkspaceId,
 };
 use crate::operation::Operation;
 use crate::request::request;
@@ -26,9 +26,8 @@ use crate::request::rules::{
 use crate::request::{Checks, Path, Problems};
 use crate::service::access::monitor::slugs_read;
 use crate::service::access::principal::Principal;
-use crate::service::memories::derived::{self, Changes};
-use crate::service::memories::label_counts::count_labels;
-use crate::service::memories::sources::{require_open_source, source_keys};
+use crate::service::memories::derived;
+use crate::service::memories::sources::{is_known_source, require_open_source, source_keys};
 use crate::service::operation::Prefetch;
 use crate::service::{Caller, Memories};
 use crate::store::{Key, Transaction};
@@ -243,8 +242,7 @@ impl Memories<'_> {
                     let mut op = caller
                         .in_workspace_then(workspace, prefetch, &known)
                         .await?;
-                    let key = keys::source(org, source);
-                    if op.transaction.get::<Source>(&key).await?.is_none() {
+                    if !is_known_source(&mut op.transaction, &op.principal, source).await? {
                         let message = "must be a source of the organisation";
                         return Err(Error::invalid("source_id", ProblemCode::NotFound, message));
                     }
@@ -369,9 +367,7 @@ impl IngestContext<'_> {
         if let Some(name) = &memory.source_key {
             transaction.put(keys::source_key(org, workspace, self.source, name), &id);
         }
-        derived::file(transaction, org, id, None, Some(&labels));
-        Changes::of(None, Some(&labels), false).count(transaction, (org, workspace), at);
-        count_labels(transaction, org, (None, Some(&labels)), 1);
+        derived::keep(transaction, (org, id), (None, Some(&labels)), false, at);
         Added {
             id,
             labels,
