@@ -293,7 +293,11 @@ async fn program_writes_with_session_without_origin_headers() {
     // The others need the member.
     writes.sort_by_key(|operation| operation.name == "remove member");
     for operation in writes {
-        let call = operation.call.without("sec-fetch-site").without("origin");
+        let call = operation
+            .call
+            .clone()
+            .without("sec-fetch-site")
+            .without("origin");
         let answer = call.await;
         let is_accepted = match operation.name {
             // There is no such token.
