@@ -116,7 +116,8 @@ macro_rules! families {
             range all_created_with(org, credential),
             with org(org), checked by tenants::created_with(org, credential, resource);
         /// End of a credential on which something that it created depends. It outlives the record
-        /// of the credential.
+        /// of the credential, and stays as long as the organisation: endpoints have no end of
+        /// their own, and they would be in force again without it.
         ended_credential(org: OrgId, credential: CredentialId) => EndedCredential, with org(org);
 
         /// Source.

@@ -186,9 +186,16 @@ mod tests {
     prop_compose! {
         fn impact()(
             (would_change, members_gaining, members_losing) in any::<(u32, u32, u32)>(),
+            is_complete: bool,
             labels_without_members in vec(audience(), 0..2),
         ) -> BulkImpact {
-            BulkImpact { would_change, members_gaining, members_losing, labels_without_members }
+            BulkImpact {
+                would_change,
+                members_gaining,
+                members_losing,
+                is_complete,
+                labels_without_members,
+            }
         }
     }
 

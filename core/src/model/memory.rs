@@ -365,6 +365,9 @@ pub struct BulkImpact {
     pub members_gaining: u32,
     /// Number of members that could no longer read at least one of the memories.
     pub members_losing: u32,
+    /// False if the organisation has more members than a dry run considers. The numbers of members
+    /// are then those among the members that were added first.
+    pub is_complete: bool,
     /// Audience label that the update would set, if it covers nobody now.
     pub labels_without_members: Vec<AudienceLabel>,
 }

@@ -7,7 +7,7 @@ use knowledge_core::model::{
     AudienceLabel, BulkResult, BulkUpdate, MemberId, MemoryChange, MemoryId, ReviewStatus,
     SensitivityLabel, WorkspaceAccess, WorkspaceLabels,
 };
-use knowledge_core::service::{Caller, MemberUpdate};
+use knowledge_core::service::{Caller, MemberUpdate, NewMemory};
 use knowledge_core::store::Key;
 
 use crate::make::{
@@ -160,6 +160,36 @@ async fn impact_counts_members_that_gain_or_lose_sight() {
         .await
         .unwrap();
     assert_eq!(dry(&ids[..], audience("org:acme")).await, [3, 3, 0]);
+}
+
+/// Many different labels mean fewer members: a dry run takes a bounded number of decisions.
+#[tokio::test]
+async fn impact_says_if_it_does_not_consider_all_members() {
+    const CHANGES: usize = 1_000;
+    const CONSIDERED: usize = 200;
+    let world = World::new().await;
+    let labelled = |number: usize| {
+        with(new_memory("Note"), |new| {
+            new.audience_tag = Some(format!("team:team-{number}").parse().unwrap());
+        })
+    };
+    let new: Vec<NewMemory> = (0..CHANGES).map(labelled).collect();
+    let ids = world.ingest(world.workspace.id, world.source, &new).await;
+    let ids = ids.unwrap();
+    for _ in 0..CONSIDERED {
+        world.member(MEMBER).await;
+    }
+    let dry = async |ids: &[MemoryId]| {
+        let result = dry_run(&world, &world.owner, ids, audience("org:acme")).await;
+        let is_complete = result.impact.as_ref().unwrap().is_complete;
+        (impact(&result)[1] as usize, is_complete)
+    };
+    // They and the owner review, so they see what is pending.
+    assert_eq!(dry(&ids[..]).await, (CONSIDERED, false));
+    assert_eq!(dry(&ids[..CHANGES / 2]).await, (CONSIDERED + 1, true));
+    // What is alike before is decided on once.
+    world.change(&ids, audience("team:core")).await.unwrap();
+    assert_eq!(dry(&ids[..]).await, (CONSIDERED + 1, true));
 }
 
 /// The author of a memory that awaits review sees it already.

@@ -1,13 +1,16 @@
 //! Tests of dry runs of erasures, and of where a prefix of source keys ends.
 
 use knowledge_core::access::Action;
-use knowledge_core::model::{Erasure, ErasureCounts, ErasurePreview, MemoryId, NewErasure};
+use knowledge_core::model::{
+    Erasure, ErasureCounts, ErasurePreview, MemoryChange, MemoryId, NewErasure,
+};
 
 use crate::make::{
     MEMBER, VIEWER, actions, audience, code, new_chat, new_memory, new_recall, problem,
 };
 use crate::world::World;
 use knowledge_testing::requests::with;
+use knowledge_testing::seed::Seed;
 
 async fn add(world: &World, keys: &[&str]) -> Vec<MemoryId> {
     let batch: Vec<_> = keys
@@ -87,6 +90,33 @@ async fn dry_run_counts_what_the_erasure_then_does() {
         let left = preview(&world, &request).await;
         assert_eq!(left.counts, ErasureCounts::default(), "nothing is left");
     }
+}
+
+/// Its cost does not grow with the memories of other sources.
+#[tokio::test]
+async fn dry_run_for_a_source_reads_its_memories_alone() {
+    const OTHERS: usize = 100;
+    let world = World::new().await;
+    let source = Seed::source(&world, "Other", "wiki").await.unwrap();
+    let sales = world.workspace("sales").await;
+    for place in [world.workspace.id, sales] {
+        let new = [new_memory("Page")];
+        world.ingest(place, source, &new).await.unwrap();
+    }
+    let refiled = [new_memory("Filed elsewhere")];
+    let refiled = world.ingest(sales, source, &refiled).await.unwrap();
+    let elsewhere = MemoryChange::builder().source_id(world.source).build();
+    world.change(&refiled, elsewhere).await.unwrap();
+    world.memories(OTHERS).await;
+    let request = NewErasure::builder().source_id(source).dry_run(true);
+    let request = request.build();
+    let before = world.faults.counts().entries_scanned;
+    let counted = world.preview_erasure(&request).await.unwrap();
+    let scanned = world.faults.counts().entries_scanned - before;
+    assert_eq!(counted.counts.memories, 2);
+    assert!(scanned < OTHERS as u64, "{scanned} entries");
+    let of_source = with(request, |request| request.dry_run = false);
+    assert_foreseen(&world, &of_source).await;
 }
 
 #[tokio::test]

@@ -1,12 +1,15 @@
 //! Tests of recalls and the memories that they may cite.
 
+use knowledge_core::access::{Action, BaseRole};
 use knowledge_core::internals::keys;
 use knowledge_core::limits::RECALL_MEMORIES_MAX;
 use knowledge_core::model::{CitationFilter, MemoryId, Recall, RecallId};
 use knowledge_core::service::{CitedKey, NewMemory, NewRecall};
 use uuid::Uuid;
 
-use crate::make::{MEMBER, MINUTE, VIEWER, audience, code, new_recall, page_at, problem};
+use crate::make::{
+    MEMBER, MINUTE, VIEWER, actions, audience, code, new_chat, new_recall, page_at, problem,
+};
 use crate::world::World;
 use knowledge_testing::requests::with;
 
@@ -103,9 +106,42 @@ async fn recall_cites_only_memories_visible_to_its_creator() {
 async fn recall_requires_its_action() {
     let world = World::new().await;
     let ids = world.approved_memories(1).await;
+    let others = BaseRole::Viewer.actions() - actions(&[Action::RecallCreate]);
+    let caller = world.caller_who_may(others).await;
+    let made = world.by(&caller).create_recall(&new_recall(&ids)).await;
+    assert_eq!(code(made), "forbidden");
+}
+
+/// The person who asks registers what their answer used, and nothing that they may not read.
+#[tokio::test]
+async fn viewer_registers_recalls_of_what_it_may_read() {
+    let world = World::new().await;
+    let ids = world.approved_memories(2).await;
+    let pending = world.memories(1).await[0];
+    let hidden = [world.confidential().await, pending];
     let viewer = world.caller(VIEWER).await;
     let made = world.by(&viewer).create_recall(&new_recall(&ids)).await;
-    assert_eq!(code(made), "forbidden");
+    let made = made.unwrap();
+    assert_eq!(made.memory_ids, ids);
+    let cited = [ids[0], hidden[0], hidden[1]];
+    let refused = world.by(&viewer).create_recall(&new_recall(&cited)).await;
+    assert_eq!(
+        problem(refused),
+        "memory_ids[1] not_found, memory_ids[2] not_found"
+    );
+    assert_eq!(
+        world.by(&viewer).get_recall(made.id).await.unwrap(),
+        made,
+        "it is there for its maker"
+    );
+    // Chats are those of members.
+    let chat = world.by(&viewer).create_chat(&new_chat("Hi")).await;
+    assert_eq!(code(chat), "forbidden");
+    world.by(&viewer).delete_recall(made.id).await.unwrap();
+    let others = world.recall_of(&ids).await;
+    let refused = world.by(&viewer).delete_recall(others).await;
+    assert_eq!(code(refused), "forbidden");
+    world.assert_whole().await;
 }
 
 #[tokio::test]

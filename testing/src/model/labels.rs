@@ -63,6 +63,7 @@ impl Org {
     ) -> BulkImpact {
         let mut impact = BulkImpact {
             would_change: changed.len() as u32,
+            is_complete: true,
             labels_without_members: self.labels_without_members(by, change),
             ..BulkImpact::default()
         };

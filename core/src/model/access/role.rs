@@ -33,8 +33,12 @@ crate::model::names::string_enum! {
     }
 }
 
-const VIEWER: ActionSet =
-    ActionSet::of(&[Action::MemoryRead, Action::DashboardRead, Action::RoleRead]);
+const VIEWER: ActionSet = ActionSet::of(&[
+    Action::MemoryRead,
+    Action::DashboardRead,
+    Action::RecallCreate,
+    Action::RoleRead,
+]);
 
 const MEMBER_ADDS: ActionSet = ActionSet::of(&[
     Action::MemoryCreate,
@@ -42,7 +46,6 @@ const MEMBER_ADDS: ActionSet = ActionSet::of(&[
     Action::MemoryReview,
     Action::ConnectorReport,
     Action::ChatWrite,
-    Action::RecallCreate,
     Action::CitationSubscriptionManage,
 ]);
 

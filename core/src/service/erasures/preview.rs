@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::keys;
 use crate::model::{
     ErasureCounts, ErasurePreview, MemoryContent, MemoryId, MemoryLabels, NewErasure, OrgId,
-    Organization, Recall, RecallId,
+    Organization, Recall, RecallId, WorkspaceId,
 };
 use crate::operation::Operation;
 use crate::service::access::monitor::slugs_read;
@@ -25,9 +25,13 @@ const RECORDS_AT_ONCE: usize = 500;
 impl Erasures<'_> {
     /// Counts what an erasure would remove. It erases nothing, stores nothing and is not audited.
     ///
-    /// The numbers are those of a receipt, unless something is added or removed in the meantime. A
-    /// request for a source or a member reads every memory of the organisation, and every recall.
+    /// The numbers are those of a receipt, unless something is added or removed in the meantime.
     /// What another erasure already takes away is not counted.
+    ///
+    /// A request for a source reads the memories that are filed under it and, if there are any,
+    /// every recall of the organisation; one for a member reads every memory, recall and chat. The
+    /// quotas of the organisation bound both: whoever calls sets a limit of time, after which they
+    /// drop the future. The erasure itself works in steps and has no such limit.
     ///
     /// # Errors
     /// Those of [`Self::create`], apart from the limit of running erasures.
@@ -174,43 +178,86 @@ impl Count<'_> {
 
     /// Counts the memories in the scope.
     async fn memories_in_scope(&mut self) -> Result<(), Error> {
-        let (org, scope) = (self.org(), self.preview.scope.clone());
-        let mut records = Records::of(keys::memories(org));
+        let org = self.org();
+        let Some(source) = self.preview.scope.source_id else {
+            let mut records = Records::of(keys::memories(org));
+            loop {
+                let page = records.next(self.service).await?;
+                if page.is_empty() {
+                    return Ok(());
+                }
+                let mut found: Vec<(MemoryId, MemoryLabels)> = Vec::with_capacity(page.len());
+                for record in &page {
+                    let labels = decode::<MemoryLabels>(&record.key, &record.entry)?.value;
+                    let id = keys::last_id(&record.key).map(MemoryId);
+                    found.extend(id.map(|id| (id, labels)));
+                }
+                self.memories(found).await?;
+            }
+        };
+        let places = keys::workspaces(org);
+        for place in self.service.store().scan_all(&places).await? {
+            if let Some(place) = keys::last_id(&place.key).map(WorkspaceId) {
+                let marks = keys::sourced_memories(org, place, source);
+                self.marked_memories(marks).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Counts those of the memories with these marks that are in the scope.
+    async fn marked_memories(&mut self, marks: KeyRange) -> Result<(), Error> {
+        let (org, mut records) = (self.org(), Records::of(marks));
         loop {
             let page = records.next(self.service).await?;
             if page.is_empty() {
                 return Ok(());
             }
-            let mut found: Vec<(MemoryId, MemoryLabels)> = Vec::new();
-            for record in &page {
-                let labels = decode::<MemoryLabels>(&record.key, &record.entry)?.value;
-                let is_stored = !self.org.removing.contains(&labels.workspace_id);
-                let id = keys::last_id(&record.key).map(MemoryId);
-                let id = id.filter(|_| is_stored && scope.covers(labels.source_id, None));
-                found.extend(id.map(|id| (id, labels)));
-            }
-            let contents: Vec<Key> = found
-                .iter()
-                .map(|(id, _)| keys::content(org, *id))
-                .collect();
-            let contents = self.service.store().get_many_as::<MemoryContent>(&contents);
-            for ((id, labels), content) in found.iter().zip(contents.await?) {
+            let ids = page.iter().filter_map(|mark| keys::last_id(&mark.key));
+            let ids: Vec<MemoryId> = ids.map(MemoryId).collect();
+            let labels: Vec<Key> = ids.iter().map(|id| keys::memory(org, *id)).collect();
+            let labels = self.service.store().get_many_as::<MemoryLabels>(&labels);
+            let mut found: Vec<(MemoryId, MemoryLabels)> = Vec::with_capacity(ids.len());
+            for (id, labels) in ids.iter().zip(labels.await?) {
                 // One that has been deleted in the meantime has none.
-                let Some(content) = content.map(|found| found.value) else {
-                    continue;
-                };
-                let (source, origin) = (labels.source_id, content.origin());
-                let mut others = self.org.erasing.values();
-                let is_erased = others.any(|other| other.covers(source, Some(origin)));
-                if scope.covers(source, Some(origin)) && !is_erased {
-                    self.add(*id, &content);
-                }
+                found.extend(labels.map(|labels| (*id, labels.value)));
+            }
+            self.memories(found).await?;
+        }
+    }
+
+    /// Counts those of these memories that are in the scope.
+    async fn memories(&mut self, mut found: Vec<(MemoryId, MemoryLabels)>) -> Result<(), Error> {
+        let (org, scope) = (self.org(), self.preview.scope.clone());
+        found.retain(|(_, labels)| {
+            let is_stored = !self.org.removing.contains(&labels.workspace_id);
+            is_stored && scope.covers(labels.source_id, None)
+        });
+        let contents: Vec<Key> = found
+            .iter()
+            .map(|(id, _)| keys::content(org, *id))
+            .collect();
+        let contents = self.service.store().get_many_as::<MemoryContent>(&contents);
+        for ((id, labels), content) in found.iter().zip(contents.await?) {
+            // One that has been deleted in the meantime has none.
+            let Some(content) = content.map(|found| found.value) else {
+                continue;
+            };
+            let (source, origin) = (labels.source_id, content.origin());
+            let mut others = self.org.erasing.values();
+            let is_erased = others.any(|other| other.covers(source, Some(origin)));
+            if scope.covers(source, Some(origin)) && !is_erased {
+                self.add(*id, &content);
             }
         }
+        Ok(())
     }
 
     /// Counts the recalls of the member, and those that cite no other memory.
     async fn recalls_in_scope(&mut self) -> Result<(), Error> {
+        if self.memories.is_empty() && self.preview.scope.member_id.is_none() {
+            return Ok(());
+        }
         let mut records = Records::of(keys::recalls(self.org()));
         loop {
             let page = records.next(self.service).await?;

@@ -321,6 +321,9 @@ pub(in crate::service) async fn mark_revoked(
 ///
 /// If that is only something that is bound to its scope, the entry serves to show when it ended
 /// once the record of the credential is purged.
+///
+/// Nothing purges the entry before the organisation is removed: it has some 200 bytes, and what
+/// ended with the credential has no end of its own.
 async fn note_end(
     transaction: &mut Transaction,
     record: &CredentialRecord,

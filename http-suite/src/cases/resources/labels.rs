@@ -65,7 +65,7 @@ async fn dry_run_returns_items_and_impact_and_changes_nothing() {
       ],
       "labels_without_members": ["team:nosuch"],
       "impact": {
-        "would_change": 1, "members_gaining": 0, "members_losing": 9,
+        "would_change": 1, "members_gaining": 0, "members_losing": 9, "is_complete": true,
         "labels_without_members": ["team:nosuch"]
       }
     }

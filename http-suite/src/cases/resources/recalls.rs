@@ -1,5 +1,6 @@
 //! `/v1/workspaces/{id}/recalls` and `/v1/recalls/{id}`
 
+use knowledge_core::model::MemoryId;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -8,6 +9,7 @@ use crate::support::{Show, assert_rejections, delete, error, get, own_org, patch
 suite![
     recall_is_created_listed_and_read,
     recall_exists_for_readers_of_all_it_cites,
+    viewer_registers_recalls_of_what_it_may_read,
     recalls_are_found_by_memory,
     recall_cites_by_source_key,
     recall_rejects_invalid_requests,
@@ -78,6 +80,26 @@ async fn recall_exists_for_readers_of_all_it_cites() {
     assert_eq!(get(&recall).bearer(owner).await.status, 200);
 }
 
+async fn viewer_registers_recalls_of_what_it_may_read() {
+    let org = own_org();
+    let viewer = &org.members.viewer;
+    let recalls = format!("/v1/workspaces/{}/recalls", org.main.id);
+    let readable = org.main.memories.internal[60];
+    let new = |memories: &[MemoryId]| json!({ "query": "How?", "memory_ids": memories });
+    let made = post(&recalls).bearer(&viewer.token);
+    let made = made.json(&new(&[readable])).await;
+    assert_eq!(made.status, 201, "{made:?}");
+    let made = made.json();
+    assert_eq!(made["memory_ids"], json!([readable]));
+    assert_eq!(made["created_by"], json!(viewer.id));
+    let hidden = org.main.memories.confidential[0];
+    let refused = post(&recalls).bearer(&viewer.token);
+    let refused = refused.json(&new(&[readable, hidden])).await;
+    insta::assert_snapshot!(problems(&refused), @"not_found: memory_ids[1] must be an approved memory of the workspace");
+    let recall = format!("/v1/recalls/{}", made["id"].as_str().unwrap());
+    assert_eq!(delete(recall).bearer(&viewer.token).await.status, 204);
+}
+
 async fn recalls_are_found_by_memory() {
     let org = own_org();
     let member = &org.members.member.token;
@@ -138,8 +160,9 @@ async fn recall_rejects_invalid_requests() {
         member POST /v1/workspaces/<main>/recalls {"memory_ids": ["<memory>", "<nil>"]}
           required: query is required
         member POST /v1/workspaces/<main>/recalls {"query": "?", "memory_ids": ["<side_memory>"]}
-          not_found: memory_ids[0] must be an approved memory of the workspace
         viewer POST /v1/workspaces/<main>/recalls {"query": "?", "memory_ids": ["<side_memory>"]}
+          not_found: memory_ids[0] must be an approved memory of the workspace
+        reading_only POST /v1/workspaces/<main>/recalls {"query": "?", "memory_ids": ["<memory>"]}
           403 forbidden: missing permission recall:create {"permission":"recall:create"}
         member GET /v1/workspaces/<nil>/recalls
           404 not_found: there is no such workspace {"kind":"workspace"}
