@@ -86,10 +86,11 @@ pub struct OperationSpec {
     /// It is the number for a credential that the service has not read before. For another, a read
     /// contains the credential and what it leads to, which saves one or two.
     ///
-    /// Not counted are commits, another read for a filter of memories, for labels of other members
-    /// or for the custom roles of others on whose behalf something acts, further reads for records
-    /// that do not exist for the caller, the clean-up after the removal of a member, the steps of
-    /// an erasure, and two reads for the first use of a token in an hour.
+    /// Not counted are commits, another read for a filter of memories, for labels of other
+    /// members, for the custom roles of others on whose behalf something acts, or for the login link
+    /// of a person whose role or teams change, further reads for records that do not exist for the
+    /// caller, the clean-up after the removal of a member, the steps of an erasure, and two reads
+    /// for the first use of a token in an hour.
     pub reads: u8,
     /// Operation that reads what a request with an `Idempotency-Key` created, for the response to its
     /// repetition; `None` for an operation that takes no key, or requires one.

@@ -518,7 +518,8 @@ macro_rules! operations {
         /// Changes a member.
         ///
         /// Omitted fields are unchanged. Only owners can change owners, and one owner always
-        /// remains.
+        /// remains. A change of the role or the teams revokes the login link of a person who has
+        /// no session or token yet.
         UpdateMember: PATCH "/v1/orgs/{orgSlug}/members/{memberId}", 200, [400, 404, 412],
             { requires [Organization MemberManage], audits [MemberUpdate, RoleAssign] },
             members.update(
@@ -534,7 +535,8 @@ macro_rules! operations {
             members.remove(orgSlug: OrgSlug, memberId: MemberId) -> Nothing;
         /// Assigns a member a role in a workspace.
         ///
-        /// It replaces the role in the organisation there. Only owners can restrict owners.
+        /// It replaces the role in the organisation there. Only owners can restrict owners. The
+        /// login link of a person who has no session or token yet is revoked.
         AssignWorkspaceRole:
             PUT "/v1/orgs/{orgSlug}/members/{memberId}/workspace-roles/{workspaceId}",
             204, [400, 404],
@@ -546,7 +548,8 @@ macro_rules! operations {
             example { "role": "viewer" };
         /// Removes a member's role in a workspace.
         ///
-        /// The role in the organisation applies there again.
+        /// The role in the organisation applies there again. The login link of a person who has no
+        /// session or token yet is revoked.
         EndWorkspaceRole:
             DELETE "/v1/orgs/{orgSlug}/members/{memberId}/workspace-roles/{workspaceId}",
             204, [404],

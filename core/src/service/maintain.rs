@@ -46,18 +46,26 @@ struct Expiring {
     expires_at: Timestamp,
     #[serde(default)]
     created_with: Option<CredentialId>,
+    #[serde(default)]
+    created_through: Option<CredentialId>,
 }
 
 impl Expiring {
-    /// Returns the key of an MCP key or a token in the index of what credentials created.
+    /// Returns the keys of an MCP key or a token in the index of what credentials created.
     ///
-    /// The scheduled task cannot name it: a rotation that moves it leaves the task of before.
-    fn index_entry(&self, record: &Key) -> Option<Key> {
+    /// The scheduled task cannot name them: a rotation that moves them leaves the task of before.
+    fn index_entries(&self, record: &Key) -> Vec<Key> {
         let record_text = record.to_string();
         let is_indexed = ["mcp_key", "token"].contains(&keys::family_name(&record_text));
-        let credential = self.created_with.filter(|_| is_indexed)?;
-        let (org, id) = (keys::org_of(record)?, keys::last_id(record)?);
-        Some(keys::created_with(org, credential, id))
+        let place = keys::org_of(record).zip(keys::last_id(record));
+        let Some((org, id)) = place.filter(|_| is_indexed) else {
+            return Vec::new();
+        };
+        let creators = [self.created_with, self.created_through];
+        let creators = creators.into_iter().flatten();
+        creators
+            .map(|creator| keys::created_with(org, creator, id))
+            .collect()
     }
 }
 
@@ -274,7 +282,7 @@ impl KnowledgeService {
                     continue;
                 };
                 deleted.push(first);
-                if let Some(entry) = found.index_entry(first) {
+                for entry in found.index_entries(first) {
                     transaction.delete(entry);
                 }
                 for record in &expiry.records {

@@ -305,8 +305,9 @@ impl Sessions<'_> {
     /// Lists the MCP keys, webhooks and subscriptions that a credential of the caller created or
     /// last took over.
     ///
-    /// What was created with the access token of a session counts as created with the session. What
-    /// is in a private workspace that does not exist for the caller is left out.
+    /// What was created with the access token of a session counts as created with the session, and
+    /// so does what an API token created that the session created. What is in a private workspace
+    /// that does not exist for the caller is left out.
     ///
     /// # Errors
     /// [`Error::InvalidRequest`] for an invalid page; [`Error::Unauthenticated`];
@@ -451,14 +452,18 @@ impl KnowledgeService {
         }
     }
 
-    /// Returns those of these credentials that were ended with the one that created them.
+    /// Returns those of these credentials that were ended with one that created them.
     async fn ended_with_creator(
         &self,
         org: OrgId,
         records: &[Option<CredentialRecord>],
     ) -> Result<HashSet<CredentialId>, Error> {
         let created = records.iter().flatten();
-        let created = created.filter_map(|record| Some((record.id, record.created_with?)));
+        let created = created.flat_map(|record| {
+            let creators = [record.created_with, record.created_through];
+            let creators = creators.into_iter().flatten();
+            creators.map(move |creator| (record.id, creator))
+        });
         let created: Vec<(CredentialId, CredentialId)> = created.collect();
         let ends = created.iter();
         let ends = ends.map(|(_, creator)| keys::ended_credential(org, *creator));

@@ -250,9 +250,57 @@ async fn creations_of_a_scoped_token_end_with_its_session_on_request() {
     let sessions = world.service.sessions();
     let signed_out = sessions.sign_out(&session.secret, true, ClientInfo::default());
     signed_out.await.unwrap();
-    assert_eq!(status_of(&world, id).await.state, ResourceState::Ended);
+    let status = ended(EndedReason::EndedWithCredential, world.time.now());
+    assert_eq!(status_of(&world, id).await, status);
+    let listed = created_with(&world, session.record.id).await;
+    assert_eq!(listed.len(), 2);
+    assert!(listed.iter().all(|created| created.status == status));
     assert!(!receives(&world, id).await);
     world.assert_whole().await;
+}
+
+/// Whoever had the session may have created more with a token, and ended that.
+#[tokio::test]
+async fn creations_of_an_unscoped_token_end_with_its_session_on_request() {
+    for is_ended_before in [false, true] {
+        let world = World::new().await;
+        let (session, _) = signed_in(&world).await;
+        let (id, own) = (session.record.id, session.record.member_id);
+        let by = Caller::from(session.secret.clone());
+        let new = NewApiToken::builder().name("Script").build();
+        let made = world.by(&by).create_token(own, &new).await.unwrap();
+        let created = Creations::by(&world, &Caller::from(made.secret.unwrap())).await;
+        let mut expected = CreatedKind::ALL.to_vec();
+        if is_ended_before {
+            let ended = world.by(&by).end_token(own, made.token.id, false).await;
+            ended.unwrap();
+            expected.retain(|kind| *kind != CreatedKind::Token);
+        }
+        created.assert_status(&world, ACTIVE).await;
+        let listed = created_with(&world, id).await;
+        let mut kinds: Vec<CreatedKind> = listed.iter().map(|created| created.kind).collect();
+        kinds.sort_unstable();
+        assert_eq!(kinds, expected);
+
+        let sessions = world.service.sessions();
+        let signed_out = sessions.sign_out(&session.secret, true, ClientInfo::default());
+        signed_out.await.unwrap();
+        let status = ended(EndedReason::EndedWithCredential, world.time.now());
+        created.assert_status(&world, status).await;
+        let listed = created_with(&world, id).await;
+        assert_eq!(listed.len(), expected.len());
+        assert!(listed.iter().all(|created| created.status == status));
+        // That does not change when the records of the session and the token are purged.
+        world.time.pass(89 * DAY);
+        world.maintain().await;
+        created.assert_status(&world, status).await;
+        // Another credential takes over what it rotates.
+        world.rotate_webhook(created.webhook).await.unwrap();
+        assert_eq!(status_of(&world, created.webhook).await, ACTIVE);
+        let left = created_with(&world, id).await;
+        assert_eq!(left.len(), expected.len() - 1);
+        world.assert_whole().await;
+    }
 }
 
 #[tokio::test]

@@ -537,6 +537,37 @@ async fn access_is_changed_by_its_people_with_permission() {
     world.assert_whole().await;
 }
 
+/// It grants no action by itself: the roles in the organisation count there again, which others
+/// granted.
+#[tokio::test]
+async fn workspace_is_opened_by_one_of_its_people_who_manages_members_there() {
+    let place = Place::new().await;
+    let (world, open) = (&place.world, new_access(WorkspaceAccess::Open));
+    let refused = world.by(&place.insider).set_access(&open).await;
+    assert_eq!(code(refused), "forbidden");
+    for outside in &place.outside {
+        let refused = world.by(outside).set_access(&open).await;
+        assert_eq!(code(refused), "not_found");
+    }
+    let manage = actions(&[Action::MemberManage]);
+    let role = world.role(BaseRole::Viewer, manage, ActionSet::EMPTY).await;
+    let keeper = world.member(VIEWER).await;
+    let assigned = world.assign_in(keeper, world.workspace.id, Some(custom(role.id)));
+    assigned.await.unwrap();
+    let by_keeper = world.trusted(keeper);
+    let opened = world.by(&by_keeper).set_access(&open).await.unwrap();
+    assert_eq!(opened.access, WorkspaceAccess::Open);
+    let entries = entries(world).await;
+    let is_opening = |entry: &&AuditEntry| {
+        entry.action == AuditAction::WorkspaceUpdate && entry.actor_id == Some(keeper)
+    };
+    assert_eq!(entries.iter().filter(is_opening).count(), 1);
+    for outside in &place.outside {
+        world.by(outside).get_workspace().await.unwrap();
+    }
+    world.assert_whole().await;
+}
+
 #[tokio::test]
 async fn operator_creates_private_workspaces_up_to_a_limit() {
     let world = World::new().await;

@@ -7,8 +7,8 @@ use knowledge_core::access::{
 use knowledge_core::internals::keys;
 use knowledge_core::model::{MemberId, MemberKind, ResourceState, WorkspaceAccess, WorkspaceId};
 use knowledge_core::service::{
-    ApiToken, AuditAction, Caller, ClientInfo, IssuedApiToken, NewApiToken, NewTokenScope,
-    PageRequest,
+    ApiToken, AuditAction, Caller, ClientInfo, IssuedApiToken, MemberAssignment, MemberUpdate,
+    NewApiToken, NewTokenScope, PageRequest,
 };
 use knowledge_testing::requests::with;
 
@@ -518,6 +518,66 @@ async fn login_link_needs_coverage() {
     world.remove_member(added).await.unwrap();
     assert_eq!(code(world.create_login_link(added).await), "not_found");
     world.assert_whole().await;
+}
+
+/// Otherwise whoever added a person would become what others make of it.
+#[tokio::test]
+async fn login_link_ends_when_the_role_or_the_teams_of_the_person_change() {
+    let world = World::new().await;
+    let (org, operator) = (world.org.id, world.service.provisioning());
+    let workspace = world.workspace.id;
+    let admin = world.caller(ADMIN).await;
+    let teams = vec!["platform".to_owned()];
+    for change in 0..6 {
+        let added = invite(&world, &admin, true).await;
+        let (id, mut secret) = (added.details.member.id, added.login_link.unwrap().secret);
+        match change {
+            0 => {
+                let update = MemberUpdate::builder().role(OWNER).build();
+                world.update_member(id, &update, None).await.unwrap();
+            }
+            1 => {
+                let update = MemberUpdate::builder().teams(teams.clone()).build();
+                world.update_member(id, &update, None).await.unwrap();
+            }
+            2 => world.assign_in(id, workspace, Some(ADMIN)).await.unwrap(),
+            3 => {
+                world.assign_in(id, workspace, Some(VIEWER)).await.unwrap();
+                // Whoever covers the person now can create another one.
+                let link = world.by(&admin).create_login_link(id).await.unwrap();
+                secret = link.secret;
+                world.end_workspace_role(id, workspace).await.unwrap();
+            }
+            4 => {
+                let owner = MemberAssignment::Organization(OWNER);
+                operator.assign_role(org, id, owner).await.unwrap();
+            }
+            _ => {
+                let aligned = operator.align_teams(org, id, &teams, &teams);
+                aligned.await.unwrap();
+            }
+        }
+        let refused = world.sign_in(secret.expose()).await;
+        assert_eq!(code(refused), "unauthenticated", "{change}");
+        if [0, 4].contains(&change) {
+            let refused = world.by(&admin).create_login_link(id).await;
+            assert_eq!(code(refused), "forbidden");
+        }
+        let link = world.create_login_link(id).await.unwrap();
+        world.sign_in(link.secret.expose()).await.unwrap();
+    }
+    world.assert_whole().await;
+}
+
+#[tokio::test]
+async fn login_link_outlives_changes_of_the_name() {
+    let world = World::new().await;
+    let added = invite(&world, &world.owner, true).await;
+    let update = MemberUpdate::builder().name("Grace").build();
+    let id = added.details.member.id;
+    world.update_member(id, &update, None).await.unwrap();
+    let link = added.login_link.unwrap();
+    world.sign_in(link.secret.expose()).await.unwrap();
 }
 
 #[tokio::test]

@@ -340,7 +340,7 @@ impl Model {
                 let is_backed = |token: &&CredentialRecord| {
                     let is_backing = |by: CredentialId| {
                         self.ended_at(by).is_none()
-                            && (!token.is_dependent || self.is_accepted(by, now))
+                            && (!token.is_dependent || self.is_live(by, now))
                     };
                     token.created_with.is_none_or(is_backing)
                 };
@@ -372,17 +372,17 @@ impl Model {
         token.is_some_and(|token| now < token.expires_at && token.revoked_at.is_none())
     }
 
-    /// Returns true if a credential is valid, and was not ended with the one that created it.
-    fn is_accepted(&self, credential: CredentialId, now: Timestamp) -> bool {
-        let record = self.record(credential);
-        let creator = record.and_then(|record| record.created_with);
-        let ended_at = creator.and_then(|creator| self.ended_at(creator));
-        self.is_live(credential, now) && ended_at.is_none()
+    /// Returns the time at which a credential, or the one that created it, was ended with everything
+    /// that it created.
+    pub(crate) fn ended_at(&self, credential: CredentialId) -> Option<Timestamp> {
+        let token = self.tokens.get(&credential)?;
+        let creator = token.record.created_with;
+        token.ended_at.or_else(|| self.ended_at(creator?))
     }
 
-    /// Returns the time at which a credential was ended with everything that it created.
-    pub(crate) fn ended_at(&self, credential: CredentialId) -> Option<Timestamp> {
-        self.tokens.get(&credential)?.ended_at
+    /// Returns the credential that created the one of a caller.
+    pub(crate) fn created_through(&self, who: &Who) -> Option<CredentialId> {
+        self.record(who.credential?)?.created_with
     }
 
     /// Returns the record of a credential.
@@ -406,8 +406,7 @@ impl Model {
         let scope = match credential {
             Some(id) if self.ended_at(id).is_some() => return None,
             Some(id) if owner.is_bound => {
-                let token = self.tokens.get(&id);
-                let token = token.filter(|_| self.is_accepted(id, now))?;
+                let token = self.tokens.get(&id).filter(|_| self.is_live(id, now))?;
                 token.record.scope.clone()
             }
             _ => TokenScope::default(),
@@ -472,7 +471,7 @@ impl Model {
         };
         let (record, expires_at) = (&token.record, token.record.expires_at);
         let revoked_at = record.revoked_at.filter(|at| *at < expires_at);
-        match (token.ended_at, revoked_at) {
+        match (self.ended_at(record.id), revoked_at) {
             (Some(at), _) => (EndedReason::EndedWithCredential, Some(at)),
             (None, None) if expires_at <= now => (EndedReason::CredentialExpired, Some(expires_at)),
             (None, revoked_at) => (EndedReason::CredentialRevoked, revoked_at),

@@ -178,6 +178,8 @@ pub(crate) struct McpKey {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) created_with: Option<CredentialId>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) created_through: Option<CredentialId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) bound_until: Option<Timestamp>,
     pub(crate) rotation_seconds: u64,
     pub(crate) rotates_at: Timestamp,

@@ -6,11 +6,10 @@ use serde_json::{Value, json};
 use super::{Member, server, sign_in};
 use crate::support::{Answer, Call, InProcess};
 
-/// Creates something in the main workspace with an access token of the session.
-async fn create(server: &InProcess, member: &Member, path: &str, body: &Value) -> Value {
-    let token = member.token(server).await;
+/// Creates something in the main workspace with a bearer token.
+async fn create(server: &InProcess, token: &str, path: &str, body: &Value) -> Value {
     let path = format!("/v1/workspaces/{}/{path}", server.org().main.id);
-    let call = Call::new(Method::POST, &path).bearer(&token).json(body);
+    let call = Call::new(Method::POST, &path).bearer(token).json(body);
     let made = call.send_to(&server.base_url).await;
     assert_eq!(made.status, 201, "{made:?}");
     made.json()
@@ -18,12 +17,14 @@ async fn create(server: &InProcess, member: &Member, path: &str, body: &Value) -
 
 async fn create_key(server: &InProcess, member: &Member) -> Value {
     let new = json!({ "name": "Laptop", "client": "cursor", "audience": ["workspace:handbook"] });
-    create(server, member, "mcp-keys", &new).await
+    let token = member.token(server).await;
+    create(server, &token, "mcp-keys", &new).await
 }
 
 async fn create_webhook(server: &InProcess, member: &Member) -> Value {
     let new = json!({ "event_type": "chunk.created", "url": "https://example.com/hook" });
-    create(server, member, "webhooks", &new).await
+    let token = member.token(server).await;
+    create(server, &token, "webhooks", &new).await
 }
 
 /// Reads something of the main workspace with a bearer token.
@@ -115,4 +116,33 @@ async fn other_session_ends_with_what_it_created() {
     assert_eq!(ended.status, 204, "{ended:?}");
     let memories = read(&server, &text(&key, "secret"), "memories").await;
     assert_eq!(memories.status, 401, "{memories:?}");
+}
+
+#[tokio::test]
+async fn creations_of_a_token_end_with_its_session_on_request() {
+    let server = server().await;
+    let org = server.org();
+    let member = sign_in(&server, org.members.admin.id).await;
+    let tokens = format!(
+        "/v1/orgs/{}/members/{}/tokens",
+        org.slug, org.members.admin.id
+    );
+    let made = member.call(Method::POST, &tokens);
+    let made = made.json(&json!({ "name": "Script" }));
+    let made = made.send_to(&server.base_url).await;
+    assert_eq!(made.status, 201, "{made:?}");
+    let token = text(&made.json()["data"], "secret");
+    let new = json!({ "name": "Laptop", "client": "cursor", "audience": ["workspace:handbook"] });
+    let key = create(&server, &token, "mcp-keys", &new).await;
+    let secret = text(&key, "secret");
+    assert_eq!(read(&server, &secret, "memories").await.status, 200);
+    let created = format!("{}/created", own(&member));
+    let listed = member.send(&server, Method::GET, &created).await.json();
+    assert_eq!(listed["data"].as_array().map(Vec::len), Some(2), "{listed}");
+    let logout = "/auth/logout?with_created=true";
+    let logout = member.send(&server, Method::POST, logout).await;
+    assert_eq!(logout.status, 204, "{logout:?}");
+    for ended in [token, secret] {
+        assert_eq!(read(&server, &ended, "memories").await.status, 401);
+    }
 }

@@ -187,3 +187,24 @@ async fn added_person_signs_in_and_creates_a_token_that_outlives_the_session() {
     assert_eq!(logout.await.status, 204);
     assert_eq!(workspaces(&server, &token).await, 200);
 }
+
+#[tokio::test]
+async fn login_link_of_an_added_person_ends_with_a_change_of_the_role() {
+    let server = server().await;
+    let org = server.org();
+    let owner = sign_in(&server, org.members.owner.id).await;
+    let members = format!("/v1/orgs/{}/members", org.slug);
+    let new = json!({ "handle": "nora", "name": "Nora", "role": "member", "login_link": true });
+    let added = owner.call(Method::POST, &members).json(&new);
+    let added = added.send_to(&server.base_url).await;
+    assert_eq!(added.status, 201, "{added:?}");
+    let nora = added.json()["data"].clone();
+    let path = format!("{members}/{}", nora["id"].as_str().expect("an identifier"));
+    let changed = owner.call(Method::PATCH, &path);
+    let changed = changed.json(&json!({ "role": "admin" }));
+    let changed = changed.send_to(&server.base_url).await;
+    assert_eq!(changed.status, 200, "{changed:?}");
+    let secret = nora["login_link"]["secret"].as_str().expect("a secret");
+    let refused = login(secret).send_to(&server.base_url).await;
+    assert_eq!(refused.status, 401, "{refused:?}");
+}

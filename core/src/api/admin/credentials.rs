@@ -231,23 +231,22 @@ impl Operator<'_> {
         Ok(timeout.has_ended(used, now))
     }
 
-    /// Returns true unless a credential has ended with the one that created it.
+    /// Returns true unless a credential has ended with one that created it.
     async fn is_backed(self, record: &CredentialRecord, now: Timestamp) -> Result<bool, Error> {
         let (provisioning, org) = (self.provisioning(), record.org_id);
-        let Some(creator) = record.created_with else {
+        let creators = [record.created_with, record.created_through];
+        for creator in creators.into_iter().flatten() {
+            if provisioning.is_ended_with_created(org, creator).await? {
+                return Ok(false);
+            }
+        }
+        let Some(creator) = record.created_with.filter(|_| record.is_dependent) else {
             return Ok(true);
         };
-        if !record.is_dependent {
-            return Ok(!provisioning.is_ended_with_created(org, creator).await?);
-        }
         let Some(found) = provisioning.credential(org, creator).await? else {
             return Ok(false);
         };
-        let is_ended = match found.created_with {
-            Some(creator) => provisioning.is_ended_with_created(org, creator).await?,
-            None => false,
-        };
-        Ok(!is_ended && found.is_valid_at(now) && !self.is_idle(&found, now).await?)
+        Ok(found.is_valid_at(now) && !self.is_idle(&found, now).await?)
     }
 
     /// Returns the handle of the member that created a credential, if another one created it.

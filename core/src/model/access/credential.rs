@@ -268,6 +268,9 @@ pub struct CredentialRecord {
     /// Credential that created an MCP key or last rotated it, or the session of an access token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created_with: Option<CredentialId>,
+    /// Credential that created that one: the session of the API token that created an MCP key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub created_through: Option<CredentialId>,
     /// True if it is invalid without `created_with`: an access token, or an MCP key that was
     /// created or last rotated with a scoped token. Any other MCP key depends on its member only.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

@@ -3,6 +3,8 @@
 //! What was created with a scoped token ends with the token, as [`Principal::acting_for`] decides.
 //! Anything else ends with its credential only on request. An [`EndedCredential`] then takes effect
 //! on all of it in one commit, however much it is: whatever acts for a member reads that entry.
+//! What an API token created ends with the session that created the token, too, and is in its index:
+//! the session may have leaked. The record names both, as the token may be gone by then.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -74,14 +76,14 @@ impl Delegator {
         id: Uuid,
         record: CreatedRecord,
     ) {
-        if let Some(credential) = self.credential {
+        for credential in self.credentials() {
             transaction.put(keys::created_with(org, credential, id), &record);
         }
     }
 
     /// Removes a record that acts for this delegator from the index.
     pub(crate) fn remove_from_index(self, transaction: &mut Transaction, org: OrgId, id: Uuid) {
-        if let Some(credential) = self.credential {
+        for credential in self.credentials() {
             transaction.delete(keys::created_with(org, credential, id));
         }
     }
@@ -104,7 +106,8 @@ impl Delegator {
     /// Returns the keys that decide whether what acts for this delegator in a workspace has ended.
     fn reads(self, org: OrgId, workspace: WorkspaceId) -> impl Iterator<Item = Key> {
         let dependency = self.dependency();
-        let ended = self.credential.map(|id| keys::ended_credential(org, id));
+        let ended = self.credentials();
+        let ended = ended.map(move |id| keys::ended_credential(org, id));
         let dependency = dependency.map(|id| keys::credential_id(org, id));
         [
             keys::org(org),
@@ -193,24 +196,25 @@ impl Ending {
             });
         }
         let mut revoked_at = None;
-        if let Some(credential) = delegator.credential {
+        for credential in delegator.credentials() {
             let ended = keys::ended_credential(org, credential);
             let ended = transaction.get::<EndedCredential>(&ended).await?;
-            revoked_at = match ended {
-                Some(ended) if ended.is_with_created => {
-                    return Ok(Self {
-                        reason: EndedReason::EndedWithCredential,
-                        at: Some(ended.ended_at),
-                    });
-                }
-                Some(ended) => Some(ended.ended_at),
-                None => revocation_of(transaction, org, credential).await?,
-            };
+            if let Some(ended) = ended.filter(|ended| ended.is_with_created) {
+                return Ok(Self {
+                    reason: EndedReason::EndedWithCredential,
+                    at: Some(ended.ended_at),
+                });
+            }
+            if delegator.credential == Some(credential) {
+                revoked_at = match ended {
+                    Some(ended) => Some(ended.ended_at),
+                    None => revocation_of(transaction, org, credential).await?,
+                };
+            }
         }
         let expired_at = delegator.bound_until.filter(|until| *until <= now);
         let is_before = |at: &Timestamp| expired_at.is_none_or(|expired_at| *at < expired_at);
-        // Once both records are gone, as after a restore, the time is unknown. So it is if the
-        // token was ended with the session that created it.
+        // Once both records are gone, as after a restore, the time is unknown.
         Ok(match (revoked_at.filter(is_before), expired_at) {
             (None, Some(expired_at)) => Self {
                 reason: EndedReason::CredentialExpired,

@@ -27,6 +27,8 @@ pub struct Principal {
     /// Token or session, of an access token its session; `None` for a caller that the application
     /// vouches for.
     pub credential: Option<CredentialId>,
+    /// Credential that created it: the session of an API token.
+    pub(crate) created_with: Option<CredentialId>,
     /// Time from which the credential, of an access token its session, is invalid.
     pub(crate) expires_at: Option<Timestamp>,
     /// True if the credential is valid only with another one.
@@ -51,6 +53,9 @@ pub(crate) struct Delegator {
     /// Credential of the member; `None` for a caller that the application vouches for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) credential: Option<CredentialId>,
+    /// Credential that created that one: the session of an API token.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) created_through: Option<CredentialId>,
     /// Expiry of the credential, if it is scoped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) bound_until: Option<Timestamp>,
@@ -62,8 +67,17 @@ impl Delegator {
         Self {
             member,
             credential: None,
+            created_through: None,
             bound_until: None,
         }
+    }
+
+    /// Returns the credentials with which it ends on request: its own, and the one that created
+    /// that.
+    pub(crate) fn credentials(self) -> impl Iterator<Item = CredentialId> {
+        [self.credential, self.created_through]
+            .into_iter()
+            .flatten()
     }
 
     /// Returns the scoped credential that has to be valid too.
@@ -379,6 +393,7 @@ impl Principal {
         Delegator {
             member: self.member_id(),
             credential: self.credential,
+            created_through: self.created_with,
             bound_until: self.is_narrowed().then_some(expires_at),
         }
     }

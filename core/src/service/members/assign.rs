@@ -6,13 +6,15 @@ use crate::access::{ActionSet, BuiltInRole, RoleRef};
 use crate::error::{EntityKind, Error, ProblemCode};
 use crate::keys;
 use crate::model::{
-    AuditAction, CustomRole, Member, MemberId, OrgId, ResourceKind, Workspace, WorkspaceId,
+    AuditAction, CustomRole, Member, MemberId, OrgId, ResourceKind, Timestamp, Workspace,
+    WorkspaceId,
 };
 use crate::operation::Operation;
 use crate::service::access::coverage::{Coverage, HeldRoles, Reach};
 use crate::service::access::principal::workspace_roles_read;
 use crate::service::access::roles::follow_role;
 use crate::service::audit::write::{Actor, AuditedOperation};
+use crate::service::members::invitation::withdraw_link;
 use crate::service::members::with_roles;
 use crate::service::operation::Prefetch;
 use crate::service::{Caller, KnowledgeService, Members};
@@ -34,6 +36,9 @@ pub(crate) const OWNER: RoleRef = RoleRef::BuiltIn(BuiltInRole::Owner);
 /// # Role assignments
 impl Members<'_> {
     /// Assigns a role to a member.
+    ///
+    /// The login link of a person who has no session or token yet is revoked, unless the member
+    /// holds the role already.
     ///
     /// # Errors
     /// Those of [`Operation::AssignWorkspaceRole`]; [`Error::InvalidRequest`] for an unknown or
@@ -60,8 +65,8 @@ impl Members<'_> {
                     let mut op = caller.in_organization(Some(org_slug)).await?;
                     let coverage = Coverage::of(&mut op.transaction, &op.principal).await?;
                     let authority = Authority::Caller(&coverage);
-                    let assigned =
-                        assign(&mut op.transaction, authority, member, assignment).await?;
+                    let (transaction, now) = (&mut op.transaction, op.now);
+                    let assigned = assign(transaction, authority, member, assignment, now).await?;
                     if let Some((before, after)) = assigned {
                         let resource = (ResourceKind::Member, member.0);
                         op.changed(AuditAction::RoleAssign, resource, &before, &after);
@@ -97,12 +102,12 @@ impl KnowledgeService {
         member: MemberId,
         assignment: MemberAssignment,
     ) -> Result<(), Error> {
-        let authority = Authority::Operator(org);
-        let assigned = assign(transaction, authority, member, assignment).await?;
+        let (authority, now) = (Authority::Operator(org), self.env().now());
+        let assigned = assign(transaction, authority, member, assignment, now).await?;
         if let Some((before, after)) = assigned {
             let (actor, action) = (Actor::operator(org), AuditAction::RoleAssign);
             let (resource, env) = ((ResourceKind::Member, member.0), self.env());
-            let operation = AuditedOperation::begin(transaction, env, env.now());
+            let operation = AuditedOperation::begin(transaction, env, now);
             operation.changed(transaction, actor, action, resource, &before, &after);
         }
         Ok(())
@@ -115,7 +120,11 @@ pub(crate) fn assignment_prefetch(
     member: MemberId,
     assignment: MemberAssignment,
 ) -> Prefetch {
-    let keys = [keys::member(org, member), keys::holder_count(org, OWNER)];
+    let keys = [
+        keys::member(org, member),
+        keys::holder_count(org, OWNER),
+        keys::invitation(org, member),
+    ];
     let prefetch =
         with_roles(Prefetch::keys(keys), org).and_range(workspace_roles_read(org, member));
     match assignment {
@@ -127,7 +136,8 @@ pub(crate) fn assignment_prefetch(
     }
 }
 
-/// Assigns a role to a member, within the permissions of the authority.
+/// Assigns a role to a member, within the permissions of the authority, and revokes the login link
+/// of a person who has no session or token yet.
 ///
 /// Returns the states before and after for the audit log, or `None` if nothing changes.
 pub(crate) async fn assign(
@@ -135,6 +145,7 @@ pub(crate) async fn assign(
     authority: Authority<'_>,
     member: MemberId,
     assignment: MemberAssignment,
+    now: Timestamp,
 ) -> Result<Option<(Value, Value)>, Error> {
     let org = authority.org();
     let key = keys::member(org, member);
@@ -170,6 +181,7 @@ pub(crate) async fn assign(
     }
     // The record guards the roles in workspaces too, which responses show with the member.
     transaction.put(key, &found);
+    withdraw_link(transaction, org, member, now).await?;
     let shown = |role: Option<RoleRef>| json!({ "role": role, "workspace_id": workspace });
     Ok(Some((shown(held.0), shown(new))))
 }

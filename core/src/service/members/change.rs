@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde::{Serialize, Serializer};
 
-use crate::access::{ActionSet, CredentialKind, CredentialRecord, RoleRef, Secret, TokenScope};
+use crate::access::{ActionSet, CredentialKind, RoleRef, Secret, TokenScope};
 use crate::error::{EntityKind, Error, ProblemCode};
 use crate::keys;
 use crate::limits::{INVITATION_LIFETIME, TEAMS_PER_MEMBER_MAX};
@@ -21,11 +21,12 @@ use crate::service::members::assign::{
     Authority, OWNER, assign, assignment_prefetch, change_role, check_owners, check_role,
     current_role,
 };
+use crate::service::members::invitation::{revoke_link, withdraw_link};
 use crate::service::members::with_roles;
 use crate::service::memories::label_counts::count_teams;
 use crate::service::operation::{Authorized, Prefetch};
 use crate::service::page::{Listing, Page, PageRecord, PageRequest};
-use crate::service::provision::{mark_revoked, place};
+use crate::service::provision::place;
 use crate::service::sign_in::login_url;
 use crate::service::{
     Caller, IfMatch, Issued, KnowledgeService, MemberAssignment, Members, NewMember, NewToken,
@@ -272,10 +273,8 @@ impl Members<'_> {
                     )
                 })?;
                 require_covered(&mut op, &stored, &roles).await?;
-                if let Some(key) = earlier.and_then(|hash| place(&hash))
-                    && let Some(link) = op.transaction.get::<CredentialRecord>(&key).await?
-                {
-                    mark_revoked(&mut op.transaction, (key, &link), false, now).await?;
+                if let Some(hash) = earlier {
+                    revoke_link(&mut op.transaction, &hash, now).await?;
                 }
                 let link = self
                     .service
@@ -291,7 +290,8 @@ impl Members<'_> {
 
     /// Changes the name, the role in the organisation and the teams of a member.
     ///
-    /// An update that changes nothing returns the member as it is.
+    /// An update that changes nothing returns the member as it is. One of the role or the teams
+    /// revokes the login link of a person who has no session or token yet.
     ///
     /// # Errors
     /// Those of [`Operation::UpdateMember`]; [`Error::InvalidRequest`] for an unknown or inactive
@@ -311,8 +311,11 @@ impl Members<'_> {
         self.service
             .perform(Operation::UpdateMember, caller, |caller| async move {
                 let org = caller.org();
-                let owners = keys::holder_count(org, OWNER);
-                let prefetch = details_prefetch(org, member).and_keys([owners]);
+                let facts = [
+                    keys::holder_count(org, OWNER),
+                    keys::invitation(org, member),
+                ];
+                let prefetch = details_prefetch(org, member).and_keys(facts);
                 let caller = caller.authenticate(prefetch).await?;
                 let mut op = caller.in_organization(Some(org_slug)).await?;
                 let (stored, roles) = read_member(&mut op.transaction, org, member).await?;
@@ -340,6 +343,9 @@ impl Members<'_> {
                 // holder is marked under that role.
                 let changed =
                     change_role(&mut op.transaction, authority, target, change, None).await?;
+                if changed.is_some() || before.teams != after.teams {
+                    withdraw_link(&mut op.transaction, org, member, op.now).await?;
+                }
                 let role = changed.map_or(stored.role, |_| after.role);
                 let is_role_alone = before.name == after.name && before.teams == after.teams;
                 let action = if is_role_alone {
@@ -362,7 +368,8 @@ impl Members<'_> {
 
     /// Removes the role of a member in a workspace.
     ///
-    /// The role in the organisation applies there again.
+    /// The role in the organisation applies there again. The login link of a person who has no
+    /// session or token yet is revoked.
     ///
     /// # Errors
     /// Those of [`Operation::EndWorkspaceRole`]; [`Error::NotFound`] if the member has no role
@@ -382,7 +389,7 @@ impl Members<'_> {
                 let mut op = caller.in_organization(Some(org_slug)).await?;
                 let coverage = Coverage::of(&mut op.transaction, &op.principal).await?;
                 let authority = Authority::Caller(&coverage);
-                let ended = assign(&mut op.transaction, authority, member, none).await?;
+                let ended = assign(&mut op.transaction, authority, member, none, op.now).await?;
                 let (before, after) = ended.ok_or(Error::not_found(EntityKind::WorkspaceRole))?;
                 let resource = (ResourceKind::Member, member.0);
                 op.changed(AuditAction::RoleAssign, resource, &before, &after);

@@ -60,8 +60,11 @@ pub(super) struct Login {
     pub(super) expires_at: Option<Timestamp>,
     /// Credential that has to be valid too, and whose scope applies too.
     depends_on: Option<CredentialId>,
-    /// Credential that created this and must not have been ended with what it created.
+    /// Credential that created the one of this login: the session of an API token.
     created_with: Option<CredentialId>,
+    /// Credentials that must not have been ended with what they created: the one that created
+    /// this, and the one that created that.
+    ended_by: [Option<CredentialId>; 2],
     /// True for an access token of a session.
     is_of_session: bool,
     idle_timeout: Option<IdleTimeout>,
@@ -97,7 +100,8 @@ impl Login {
             scope: TokenScope::default(),
             expires_at: None,
             depends_on: delegator.dependency(),
-            created_with: delegator.credential,
+            created_with: delegator.created_through,
+            ended_by: [delegator.credential, delegator.created_through],
             is_of_session: false,
             idle_timeout: None,
             now,
@@ -126,6 +130,7 @@ impl Login {
         let record = record.filter(|record| is_of_org(record) && record.is_valid_at(now));
         let record = record.ok_or(INVALID)?;
         let is_of_session = record.is_of_session();
+        let created_with = record.created_with.filter(|_| !is_of_session);
         Ok(Self {
             is_of_session,
             idle_timeout: record.idle_timeout(),
@@ -135,14 +140,15 @@ impl Login {
             scope: record.scope,
             expires_at: Some(record.expires_at),
             depends_on: record.created_with.filter(|_| record.is_dependent),
-            created_with: record.created_with.filter(|_| !is_of_session),
+            created_with,
+            ended_by: [created_with, record.created_through],
             now,
         })
     }
 
     /// Returns true if the same records authenticate both.
     pub(super) fn has_same_reads_as(&self, other: &Self) -> bool {
-        let credentials = |login: &Self| (login.depends_on, login.created_with);
+        let credentials = |login: &Self| (login.depends_on, login.ended_by);
         let names = |login: &Self| (login.org, login.member, credentials(login), login.use_key());
         names(self) == names(other)
     }
@@ -155,8 +161,9 @@ impl Login {
         keys::member(self.org, self.member)
     }
 
-    fn end_key(&self) -> Option<Key> {
-        Some(keys::ended_credential(self.org, self.created_with?))
+    fn end_keys(&self) -> impl Iterator<Item = Key> {
+        let ended_by = self.ended_by.iter().flatten();
+        ended_by.map(|id| keys::ended_credential(self.org, *id))
     }
 
     fn use_key(&self) -> Option<Key> {
@@ -165,7 +172,7 @@ impl Login {
     }
 
     /// Returns the keys of the first reads: of the organisation, the member, the credential that
-    /// this one depends on, the end of the one that created it, and the last use, on which the idle
+    /// this one depends on, the ends of those that created it, and the last use, on which the idle
     /// time-out depends.
     fn keys(&self) -> impl Iterator<Item = Key> {
         let depends_on = self.depends_on.iter();
@@ -173,7 +180,7 @@ impl Login {
         [self.org_key(), self.member_key()]
             .into_iter()
             .chain(depends_on)
-            .chain(self.end_key())
+            .chain(self.end_keys())
             .chain(self.use_key())
     }
 
@@ -215,8 +222,7 @@ impl Login {
     }
 
     /// Reads the member, and returns the keys that prefetched records refer to: of the custom roles
-    /// that the member holds, of the credential that this one depends on, and of the end of the one
-    /// that created that.
+    /// that the member holds, and of the credential that this one depends on.
     pub(super) async fn holder(
         &self,
         transaction: &mut Transaction,
@@ -241,12 +247,7 @@ impl Login {
             let hash = transaction
                 .prefetched()
                 .get::<String>(&keys::credential_id(self.org, id))?;
-            if let Some(key) = hash.and_then(|hash| key_of_hash(&hash)) {
-                let record = transaction.prefetched().get::<CredentialRecord>(&key)?;
-                let creator = record.and_then(|record| record.created_with);
-                next.extend(creator.map(|creator| keys::ended_credential(self.org, creator)));
-                next.push(key);
-            }
+            next.extend(hash.and_then(|hash| key_of_hash(&hash)));
         }
         Ok((member, next))
     }
@@ -300,23 +301,19 @@ impl Login {
         Ok((member, referenced))
     }
 
-    /// Checks that a credential was not ended with everything that it created.
-    async fn check_end(
-        &self,
-        transaction: &mut Transaction,
-        credential: CredentialId,
-    ) -> Result<(), Error> {
-        let key = keys::ended_credential(self.org, credential);
-        let ended = transaction.get::<EndedCredential>(&key).await?;
-        if ended.is_some_and(|ended| ended.is_with_created) {
-            Err(INVALID)
-        } else {
-            Ok(())
+    /// Checks that no credential that created this one was ended with everything that it created.
+    async fn check_ends(&self, transaction: &mut Transaction) -> Result<(), Error> {
+        let ends: Vec<Key> = self.end_keys().collect();
+        for key in ends {
+            let ended = transaction.get::<EndedCredential>(&key).await?;
+            if ended.is_some_and(|ended| ended.is_with_created) {
+                return Err(INVALID);
+            }
         }
+        Ok(())
     }
 
-    /// Reads the credential that this one depends on, which ends by its idle time-out too, and, on
-    /// request, with the one that created it.
+    /// Reads the credential that this one depends on, which ends by its idle time-out too.
     async fn dependency(
         &self,
         transaction: &mut Transaction,
@@ -329,9 +326,6 @@ impl Login {
         let is_theirs = |record: &CredentialRecord| record.member_id == self.member;
         let record = record.filter(|record| is_theirs(record) && record.is_valid_at(self.now));
         let record = record.ok_or(INVALID)?;
-        if let Some(creator) = record.created_with {
-            self.check_end(transaction, creator).await?;
-        }
         // Not prefetched: few depend on a session that has one, except access tokens, which have
         // read its use already.
         self.check_use(transaction, record.idle_timeout()).await?;
@@ -357,9 +351,7 @@ impl Login {
             return Err(gone);
         };
         self.check_use(transaction, self.idle_timeout).await?;
-        if let Some(creator) = self.created_with {
-            self.check_end(transaction, creator).await?;
-        }
+        self.check_ends(transaction).await?;
         if let Some(id) = self.depends_on {
             let dependency = self.dependency(transaction, id).await?;
             if self.is_of_session {
@@ -379,6 +371,7 @@ impl Login {
             member,
             closed,
             credential: self.credential,
+            created_with: self.created_with,
             expires_at: self.expires_at,
             is_dependent: self.depends_on.is_some(),
             scope: self.scope,
@@ -522,6 +515,7 @@ mod tests {
             member_id: MemberId(Uuid::from_u128(2)),
             scope: TokenScope::default(),
             created_with: None,
+            created_through: None,
             is_dependent: false,
             idle_timeout_seconds: None,
             created_at: now,

@@ -186,7 +186,8 @@ impl Provisioning<'_> {
     /// Lists the API tokens, MCP keys, webhooks and subscriptions that a token or session created
     /// or last took over, also after its end.
     ///
-    /// What was created with the access token of a session counts as created with the session.
+    /// What was created with the access token of a session counts as created with the session, and
+    /// so does what an API token created that the session created.
     ///
     /// # Errors
     /// [`Error::InvalidRequest`] for an invalid page; those of the store.
@@ -385,6 +386,7 @@ impl KnowledgeService {
             member_id: new.member,
             scope: new.scope.clone(),
             created_with: None,
+            created_through: None,
             is_dependent: false,
             idle_timeout_seconds: idle_timeout.map(|timeout| timeout.as_secs()),
             created_at: now,

@@ -11,6 +11,7 @@ use crate::model::{
 use crate::service::MemberAssignment;
 use crate::service::audit::write::{Actor, AuditedOperation};
 use crate::service::members::assign::current_role;
+use crate::service::members::invitation::withdraw_link;
 use crate::service::memories::label_counts::count_teams;
 
 impl Provisioning<'_> {
@@ -56,9 +57,11 @@ impl Provisioning<'_> {
                 }
                 transaction.put(key, &after);
                 count_teams(&mut transaction, org, &before.teams, &after.teams);
+                let (env, now) = (service.env(), service.env().now());
+                withdraw_link(&mut transaction, org, member, now).await?;
                 let (actor, action) = (Actor::operator(org), AuditAction::MemberUpdate);
-                let (resource, env) = ((ResourceKind::Member, member.0), service.env());
-                let operation = AuditedOperation::begin(&transaction, env, env.now());
+                let resource = (ResourceKind::Member, member.0);
+                let operation = AuditedOperation::begin(&transaction, env, now);
                 operation.changed(&mut transaction, actor, action, resource, &before, &after);
                 Ok(transaction.done(()))
             })

@@ -76,6 +76,14 @@ impl Comparison<'_> {
                 let entry = self.next();
                 self.contains(&key, &fields, entry);
             }
+            Expectation::ContainsEither(key, one, other) => {
+                let entry = self.next();
+                let found = entry.as_ref();
+                let found = found.and_then(|entry| read_json::<Value>(&entry.value).ok());
+                let is_other = found.is_some_and(|found| has_fields(&found, &other));
+                let fields = if is_other { other } else { one };
+                self.contains(&key, &fields, entry);
+            }
             Expectation::ContainsWithout(key, fields, without) => {
                 let entry = self.next();
                 match entry.as_ref().and_then(|entry| field(entry, without)) {

@@ -17,6 +17,8 @@ pub(super) enum Expectation {
     Absent(Key),
     /// The entry exists and has this value, or is an object with at least these fields.
     Contains(Key, Value),
+    /// The entry is an object with at least the fields of one of the two.
+    ContainsEither(Key, Value, Value),
     /// The entry is an object with at least these fields, and without the named one.
     ContainsWithout(Key, Value, &'static str),
     /// The first entry has these fields, or only the second one exists.
@@ -58,6 +60,7 @@ impl Expectation {
             Self::Exists(key)
             | Self::Absent(key)
             | Self::Contains(key, _)
+            | Self::ContainsEither(key, ..)
             | Self::ContainsWithout(key, ..)
             | Self::HasName(key, _)
             | Self::AtLeast(key, _)

@@ -70,6 +70,9 @@ pub(crate) struct McpKey {
     /// Credential that created the key or last rotated it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) created_with: Option<CredentialId>,
+    /// Credential that created that one: the session of an API token.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) created_through: Option<CredentialId>,
     /// Expiry of that credential, if it is scoped: the key then ends with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) bound_until: Option<Timestamp>,
@@ -86,6 +89,7 @@ impl McpKey {
         Delegator {
             member: self.acts_as,
             credential: self.created_with,
+            created_through: self.created_through,
             bound_until: self.bound_until,
         }
     }

@@ -83,6 +83,7 @@ impl McpKeys<'_> {
                         created_at: now,
                         acts_as: member,
                         created_with: delegator.credential,
+                        created_through: delegator.created_through,
                         bound_until: delegator.bound_until,
                         rotation_seconds: new.rotation.as_secs(),
                         rotates_at,
@@ -224,6 +225,7 @@ impl McpKeys<'_> {
                 let after = McpKey {
                     acts_as: member,
                     created_with: by.credential,
+                    created_through: by.created_through,
                     bound_until: by.bound_until,
                     rotation_seconds: rotation.as_secs(),
                     rotates_at,
@@ -369,6 +371,7 @@ fn credential_of(
             audience: Some(key.audience.clone()),
         },
         created_with: key.created_with,
+        created_through: key.created_through,
         is_dependent: key.bound_until.is_some(),
         idle_timeout_seconds: None,
         created_at: now,

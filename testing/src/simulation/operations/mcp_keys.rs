@@ -105,6 +105,7 @@ fn record(who: &Who, key: &McpKey, now: Timestamp) -> CredentialRecord {
             audience: Some(key.audience.clone()),
         },
         created_with: who.credential,
+        created_through: key.created_through,
         is_dependent: who.owner().is_bound,
         idle_timeout_seconds: None,
         created_at: now,
@@ -181,6 +182,7 @@ impl Request for CreateMcpKey {
             created_at: at.now,
             acts_as: who.member,
             created_with: who.credential,
+            created_through: model.created_through(&who),
             bound_until: bound_until(model, &who),
             rotation_seconds: new.rotation.as_secs(),
             rotates_at: until(model, &who, at.now.plus(new.rotation)),
@@ -276,6 +278,7 @@ impl Request for RotateMcpKey {
         let after = McpKey {
             acts_as: who.member,
             created_with: who.credential,
+            created_through: model.created_through(&who),
             bound_until: bound_until(model, &who),
             rotation_seconds: rotation.as_secs(),
             rotates_at: until(model, &who, at.now.plus(rotation)),

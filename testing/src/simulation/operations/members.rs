@@ -294,6 +294,7 @@ impl Request for CreateLoginLink {
             member_id: self.member,
             scope: TokenScope::default(),
             created_with: None,
+            created_through: None,
             is_dependent: false,
             idle_timeout_seconds: None,
             created_at: at.now,

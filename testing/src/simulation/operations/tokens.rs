@@ -233,6 +233,7 @@ impl Request for CreateToken {
             member_id: member,
             scope: scope.into(),
             created_with: who.credential,
+            created_through: None,
             is_dependent: false,
             idle_timeout_seconds: None,
             created_at: at.now,

@@ -286,7 +286,7 @@ pub(super) fn token(
     Ok(expectations.into_iter().chain(indexed).collect())
 }
 
-/// Expects that what a credential created acts for it.
+/// Expects that what a credential created, or a token that it created, acts for it.
 pub(super) fn created_with(
     _: &mut Verifier,
     _: &KeyEntry,
@@ -295,21 +295,29 @@ pub(super) fn created_with(
     credential: CredentialId,
     resource: Uuid,
 ) -> Expectations {
-    let delegator = json!({ "delegator": { "credential": credential } });
     let says = match record {
-        CreatedRecord::McpKey(_) | CreatedRecord::Token(_) => json!({ "created_with": credential }),
-        _ => delegator,
+        CreatedRecord::McpKey(_) | CreatedRecord::Token(_) => [
+            json!({ "created_with": credential }),
+            json!({ "created_through": credential }),
+        ],
+        _ => [
+            json!({ "delegator": { "credential": credential } }),
+            json!({ "delegator": { "created_through": credential } }),
+        ],
     };
-    Ok(vec![Expectation::Contains(record.key(org, resource), says)])
+    let [created, through] = says;
+    let key = record.key(org, resource);
+    Ok(vec![Expectation::ContainsEither(key, created, through)])
 }
 
-/// Expects something in the index of what the credential of its delegator created.
+/// Expects something in the index of what the credentials of its delegator created.
 pub(super) fn indexed_by_credential(
     org: OrgId,
     delegator: Delegator,
     (id, record): (Uuid, CreatedRecord),
-) -> Option<Expectation> {
-    let credential = delegator.credential?;
-    let key = keys::created_with(org, credential, id);
-    Some(Expectation::Contains(key, json!(record)))
+) -> impl Iterator<Item = Expectation> {
+    delegator.credentials().map(move |credential| {
+        let key = keys::created_with(org, credential, id);
+        Expectation::Contains(key, json!(record))
+    })
 }
