@@ -72,6 +72,7 @@ impl Service<Request<Bytes>> for Api {
 
     fn call(&mut self, request: Request<Bytes>) -> Self::Future {
         let api = self.clone();
+        // Boxed, because the trait wants the name of the future's type.
         Box::pin(async move { Ok(api.handle(request).await) })
     }
 }
