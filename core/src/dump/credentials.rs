@@ -31,11 +31,6 @@ impl CredentialPolicy {
             Self::Keep => "keeps",
         }
     }
-
-    /// Returns the policy of placeholders that name none.
-    pub(super) fn unnamed() -> Self {
-        Self::Keep
-    }
 }
 
 /// Numbers of credentials that a restore revoked, and of what depends on them.

@@ -100,7 +100,6 @@ struct Restoring {
     dump: Option<String>,
     /// Number of entries of the dump that were processed.
     entries: u64,
-    #[serde(default = "CredentialPolicy::unnamed")]
     credentials: CredentialPolicy,
 }
 

@@ -296,7 +296,7 @@ macro_rules! families {
         audit(org: OrgId, first: AuditLogId) => AuditPage,
             range audits(org), with org(org), checked by operations::audit(org, first);
         /// Mark of the audit pages of an operation by its actor.
-        audit_actor(org: OrgId, actor: MemberId, first: AuditLogId) => Option<OperationId>,
+        audit_actor(org: OrgId, actor: MemberId, first: AuditLogId) => (),
             range audits_of(org, actor), checked by operations::audit_actor(org, actor, first);
         /// Refused changes of a member in the current hour, so that equal ones are audited once.
         member_refusals(org: OrgId, member: MemberId) => MemberRefusals,

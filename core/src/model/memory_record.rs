@@ -138,7 +138,7 @@ impl Serialize for MemoryContent {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
 
@@ -167,16 +167,6 @@ mod tests {
                 assert_eq!(read, labels);
             }
         }
-    }
-
-    #[test]
-    fn labels_of_schema_1_are_readable() {
-        let stored = r#"{"workspace_id":"01890a5d-ac96-774b-bcce-b302099a8057","source_id":"01890a5d-ac96-774b-bcce-b302099a8057","audience":"org:acme","sensitivity":"internal","review":"pending"}"#;
-        let read: MemoryLabels = serde_json::from_str(stored).unwrap();
-        assert_eq!(
-            read,
-            labels(SensitivityLabel::Internal, ReviewStatus::Pending)
-        );
     }
 
     fn content(source_key: Option<&str>, updated_at: &str) -> MemoryContent {
@@ -208,25 +198,6 @@ mod tests {
         for content in [new, changed] {
             let read: MemoryContent = serde_json::from_value(json!(content)).unwrap();
             assert_eq!(read, content);
-        }
-    }
-
-    #[test]
-    fn content_of_schema_1_is_readable() {
-        let stored = |source_key: Value| {
-            json!({
-                "title": "Refunds",
-                "content": "Five days.",
-                "origin_source_id": ID,
-                "source_key": source_key,
-                "created_by": ID,
-                "created_at": "2026-01-31T09:30:00.000Z",
-                "updated_at": "2026-01-31T09:30:00.000Z",
-            })
-        };
-        for name in [None, Some("refunds.md")] {
-            let read: MemoryContent = serde_json::from_value(stored(json!(name))).unwrap();
-            assert_eq!(read, content(name, "2026-01-31T09:30:00.000Z"));
         }
     }
 }

@@ -5,7 +5,6 @@ use std::sync::Mutex;
 use knowledge_core::access::{ActionSet, CredentialKind, Secret};
 use knowledge_core::dump::{CredentialPolicy, RestoreReport, RevokedCredentials};
 use knowledge_core::env::Env;
-use knowledge_core::internals::keys;
 use knowledge_core::model::{
     EndpointId, EventType, InboundWebhook, InboundWebhookId, NewCitationSubscription,
     NewInboundWebhook, NewWebhook, OrgId, Timestamp, WebhookId,
@@ -330,21 +329,4 @@ async fn interrupted_restore_resumes_only_with_its_policy() {
             assert!(dump(&copy).await == whole);
         }
     }
-}
-
-#[tokio::test]
-async fn placeholder_without_a_policy_keeps_credentials() {
-    let whole = dump(&numbered(5).await).await;
-    let sha256 = read(&whole).unwrap().sha256;
-    let placeholder = format!(
-        "{{\"schema\":{},\"sealing_key\":null,\"dump\":\"{sha256}\",\"entries\":0}}",
-        u32::MAX
-    );
-    let store = store_of([(keys::meta(), placeholder.into())]).await;
-    let refused = restore_by(&store, &whole, CredentialPolicy::Revoke).await;
-    assert!(
-        matches!(refused, Err(RestoreError::OtherPolicy { .. })),
-        "{refused:?}"
-    );
-    restore(&store, &whole).await.unwrap();
 }

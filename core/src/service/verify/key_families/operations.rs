@@ -5,7 +5,7 @@ use serde_json::json;
 use super::parts::value;
 use crate::format::UNFINISHED_SCHEMA;
 use crate::keys;
-use crate::model::{AuditLogId, ErasureId, ErasureStatus, MemberId, OperationId, OrgId};
+use crate::model::{AuditLogId, ErasureId, ErasureStatus, MemberId, OrgId};
 use crate::service::audit::entry::ENTRY_BITS;
 use crate::service::audit::pages::{AuditPage, PAGE_ENTRIES};
 use crate::service::erasures::{ERASURE_OPERATION, StoredErasure};
@@ -97,20 +97,16 @@ pub(super) fn audit(
     Ok(expectations)
 }
 
-/// Reads the mark of an operation. Schema 1 stored the operation here; the page has it as well.
 pub(super) fn audit_actor(
     _: &mut Verifier,
     _: &KeyEntry,
-    operation: Option<OperationId>,
+    (): (),
     org: OrgId,
     actor: MemberId,
     first: AuditLogId,
 ) -> Expectations {
     let page = keys::audit(org, first);
-    let says = match operation {
-        Some(operation) => json!({ "operation_id": operation, "actor_id": actor }),
-        None => json!({ "actor_id": actor }),
-    };
+    let says = json!({ "actor_id": actor });
     Ok(vec![
         Expectation::Contains(page, says),
         Expectation::present_or_former(org, actor),

@@ -84,11 +84,10 @@ pub(super) fn chat_recent(
     workspace: WorkspaceId,
     chat: ChatId,
 ) -> Expectations {
-    let mut same = json!({ "last_message_at": summary["last_message_at"] });
-    // Schema 1 had no participants.
-    if let Some(participants) = summary.get("participants") {
-        same["participants"] = participants.clone();
-    }
+    let same = json!({
+        "last_message_at": summary["last_message_at"],
+        "participants": summary["participants"],
+    });
     let chat = keys::chat(org, workspace, chat);
     Ok(vec![Expectation::Contains(chat, same)])
 }
