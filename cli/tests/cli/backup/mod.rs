@@ -3,6 +3,7 @@
 mod compact;
 mod copy;
 mod dump;
+mod erasures;
 mod killed;
 mod rekey;
 mod restore;
@@ -14,9 +15,10 @@ use std::path::Path;
 
 use knowledge_core::env::Env;
 use knowledge_core::limits::Limits;
+use knowledge_core::service::KnowledgeService;
 use knowledge_core::store::{Commit, CommitBuilder};
-use knowledge_server::data::DataConfig;
-use knowledge_testing::fixture;
+use knowledge_server::data::{Data, DataConfig};
+use knowledge_testing::fixture::{self, OrgFixture};
 
 use crate::support::{Finished, Scratch, knowledge};
 
@@ -28,12 +30,26 @@ fn on(scratch: &Scratch, directory: &str, args: &[&str]) -> Finished {
 
 /// Creates a store with an entry of each family, in `data`.
 async fn complete() -> Scratch {
+    complete_with_org().await.0
+}
+
+/// Creates a store with an entry of each family, in `data`, and returns its organisation too.
+async fn complete_with_org() -> (Scratch, OrgFixture) {
     let scratch = Scratch::new();
-    let data = DataConfig::at(scratch.path("data")).open().await.unwrap();
-    let service = data.service(Env::system(), data.options(Limits::default()));
-    fixture::complete(&service.await.unwrap()).await.unwrap();
+    let (data, service) = opened(&scratch, "data").await;
+    let org = fixture::complete(&service).await.unwrap();
+    drop(service);
     drop(data);
-    scratch
+    (scratch, org)
+}
+
+/// Opens the service of a directory, which is locked until both are dropped.
+async fn opened(scratch: &Scratch, directory: &str) -> (Data, KnowledgeService) {
+    let data = DataConfig::at(scratch.path(directory)).open().await;
+    let data = data.unwrap();
+    let service = data.service(Env::system(), data.options(Limits::default()));
+    let service = service.await.unwrap();
+    (data, service)
 }
 
 /// Changes the store of a directory directly.
