@@ -23,6 +23,7 @@ use crate::request::{Path, Problems};
 use crate::service::access::created::EndedCredential;
 use crate::service::access::principal::{Delegator, Principal};
 use crate::service::audit::write::Actor;
+use crate::service::members::invitation::is_in_force;
 use crate::service::page::{Listing, Page, PageRecord, PageRequest};
 use crate::service::provision::{place, revoke};
 use crate::service::{ClientInfo, Issued, KnowledgeService, NewToken, Provisioning, Sessions};
@@ -115,7 +116,8 @@ impl Sessions<'_> {
     ///
     /// # Errors
     /// [`Error::Unauthenticated`], always the same, for a link that is unknown, used, expired or
-    /// revoked, or whose member has been removed.
+    /// revoked, or whose member has been removed; also for one that a member created who could not
+    /// create it now, or whose person has got a session or a token in the meantime.
     pub async fn sign_in(self, link: &str, client: ClientInfo) -> Result<Issued, Error> {
         let link = link.parse::<Secret>().ok();
         let link = link.filter(|link| link.kind() == CredentialKind::Link);
@@ -127,6 +129,9 @@ impl Sessions<'_> {
                 let found = transaction.get::<CredentialRecord>(&key).await?;
                 let found = found.filter(|found| found.is_valid_at(now));
                 let found = found.ok_or(INVALID_LINK)?;
+                if !is_in_force(&mut transaction, (&found, link.hash()), now).await? {
+                    return Err(INVALID_LINK);
+                }
                 let consumed = CredentialRecord {
                     revoked_at: Some(now),
                     ..found.clone()

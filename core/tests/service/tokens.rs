@@ -5,10 +5,12 @@ use knowledge_core::access::{
     Action, ActionSet, BaseRole, CredentialKind, RoleRef, Secret, TokenScope,
 };
 use knowledge_core::internals::keys;
-use knowledge_core::model::{MemberId, MemberKind, ResourceState, WorkspaceAccess, WorkspaceId};
+use knowledge_core::model::{
+    CustomRoleUpdate, MemberId, MemberKind, ResourceState, RoleId, WorkspaceAccess, WorkspaceId,
+};
 use knowledge_core::service::{
-    ApiToken, AuditAction, Caller, ClientInfo, IssuedApiToken, MemberAssignment, MemberUpdate,
-    NewApiToken, NewTokenScope, PageRequest,
+    ApiToken, AuditAction, Caller, ClientInfo, DeleteRole, Issued, IssuedApiToken,
+    MemberAssignment, MemberUpdate, NewApiToken, NewTokenScope, PageRequest,
 };
 use knowledge_testing::requests::with;
 
@@ -480,13 +482,18 @@ async fn login_link_is_no_way_into_what_belongs_to_somebody() {
         "forbidden"
     );
     let with_token = invite(&world, &world.owner, false).await.details.member.id;
-    world.create_login_link(with_token).await.unwrap();
+    let early = world.create_login_link(with_token).await.unwrap().secret;
     world.token(with_token, TokenScope::default()).await;
     assert_eq!(code(world.create_login_link(with_token).await), "forbidden");
-    let with_session = invite(&world, &world.owner, true).await.details.member.id;
+    let refused = world.sign_in(early.expose()).await;
+    assert_eq!(code(refused), "unauthenticated");
+    let added = invite(&world, &world.owner, true).await;
+    let (with_session, early) = (added.details.member.id, added.login_link.unwrap().secret);
     world.session(with_session).await;
     let refused = world.create_login_link(with_session).await;
     assert_eq!(code(refused), "forbidden");
+    let refused = world.sign_in(early.expose()).await;
+    assert_eq!(code(refused), "unauthenticated");
     let bot = with(new_member("bot", VIEWER), |new| {
         new.kind = MemberKind::ServiceAccount;
     });
@@ -567,6 +574,124 @@ async fn login_link_ends_when_the_role_or_the_teams_of_the_person_change() {
         world.sign_in(link.secret.expose()).await.unwrap();
     }
     world.assert_whole().await;
+}
+
+/// A person with the custom role `role`, whom `by` added with its session, with a login link.
+struct Invited {
+    person: MemberId,
+    role: RoleId,
+    by: MemberId,
+    session: Issued,
+    link: Secret,
+}
+
+impl Invited {
+    /// Adds a person with the actions of a viewer, by a member who covers no more than those.
+    async fn new(world: &World) -> Self {
+        let manage = actions(&[Action::MemberManage]);
+        let keeper = world.role(BaseRole::Viewer, manage, NONE).await;
+        let by = world.member(custom(keeper.id)).await;
+        let session = world.session(by).await;
+        let role = world.plain_role(BaseRole::Viewer).await.id;
+        let new = with(new_member(&world.name("new"), custom(role)), |new| {
+            new.login_link = true;
+        });
+        let caller = Caller::from(session.secret.clone());
+        let added = world.by(&caller).add_member(&new).await.unwrap().value;
+        Self {
+            person: added.details.member.id,
+            role,
+            by,
+            session,
+            link: added.login_link.unwrap().secret,
+        }
+    }
+}
+
+fn to_member() -> CustomRoleUpdate {
+    CustomRoleUpdate::builder()
+        .base_role(BaseRole::Member)
+        .build()
+}
+
+/// Otherwise whoever added a person would become what it could not grant.
+#[tokio::test]
+async fn login_link_ends_when_its_creator_could_not_create_it() {
+    let world = World::new().await;
+    let wider = world.plain_role(BaseRole::Member).await.id;
+    for change in 0..5 {
+        let invited = Invited::new(&world).await;
+        match change {
+            0 => {
+                let update = to_member();
+                let changed = world.update_role(invited.role, &update, None);
+                changed.await.unwrap();
+            }
+            1 => {
+                let to = DeleteRole::builder().reassign_to(custom(wider)).build();
+                world.delete_role(invited.role, &to).await.unwrap();
+            }
+            2 => world.assign(invited.by, VIEWER).await.unwrap(),
+            3 => world.remove_member(invited.by).await.unwrap(),
+            _ => {
+                let (operator, id) = (world.service.provisioning(), invited.session.record.id);
+                let ended = operator.revoke_with_created(world.org.id, id);
+                ended.await.unwrap();
+            }
+        }
+        let refused = world.sign_in(invited.link.expose()).await;
+        assert_eq!(code(refused), "unauthenticated", "{change}");
+        let link = world.create_login_link(invited.person).await.unwrap();
+        world.sign_in(link.secret.expose()).await.unwrap();
+    }
+    world.assert_whole().await;
+}
+
+#[tokio::test]
+async fn login_link_outlives_what_its_creator_covers() {
+    let world = World::new().await;
+    let invited = Invited::new(&world).await;
+    let renamed = CustomRoleUpdate::builder().name("Readers").build();
+    let renamed = world.update_role(invited.role, &renamed, None);
+    renamed.await.unwrap();
+    world.sign_out(&invited.session.secret).await.unwrap();
+    world.sign_in(invited.link.expose()).await.unwrap();
+    world.assert_whole().await;
+}
+
+#[tokio::test]
+async fn sign_in_with_a_link_does_not_cross_a_change_of_the_role() {
+    let world = World::new().await;
+    let invited = Invited::new(&world).await;
+    let (service, owner) = (world.service.clone(), world.owner.clone());
+    let (slug, role) = (world.org.slug.clone(), invited.role);
+    world.probe.before_commit(async move {
+        let (roles, update) = (service.roles(), to_member());
+        let changed = roles.update(&owner, &slug, role, &update, None);
+        changed.await.unwrap();
+    });
+    let refused = world.sign_in(invited.link.expose()).await;
+    assert!(world.probe.has_happened());
+    assert_eq!(code(refused), "unauthenticated");
+    world.assert_whole().await;
+}
+
+/// Otherwise the workspace would exist for whoever has the link.
+#[tokio::test]
+async fn login_link_does_not_open_a_workspace_that_is_closed_later() {
+    let world = World::new().await;
+    let admin = world.caller(ADMIN).await;
+    let person = invite(&world, &admin, false).await.details.member.id;
+    let board = world.workspace("board").await;
+    let assigned = world.assign_in(person, board, Some(VIEWER));
+    assigned.await.unwrap();
+    let link = world.by(&admin).create_login_link(person).await.unwrap();
+    let private = new_access(WorkspaceAccess::Private);
+    world.within(board).set_access(&private).await.unwrap();
+    let refused = world.sign_in(link.secret.expose()).await;
+    assert_eq!(code(refused), "unauthenticated");
+    let link = world.create_login_link(person).await.unwrap();
+    world.sign_in(link.secret.expose()).await.unwrap();
 }
 
 #[tokio::test]

@@ -208,3 +208,28 @@ async fn login_link_of_an_added_person_ends_with_a_change_of_the_role() {
     let refused = login(secret).send_to(&server.base_url).await;
     assert_eq!(refused.status, 401, "{refused:?}");
 }
+
+#[tokio::test]
+async fn login_link_ends_when_the_role_permits_more_than_its_creator_may_grant() {
+    let server = server().await;
+    let org = server.org();
+    let owner = sign_in(&server, org.members.owner.id).await;
+    let keeper = sign_in(&server, org.members.keeper.id).await;
+    let (members, role) = (
+        format!("/v1/orgs/{}/members", org.slug),
+        org.roles.restrained,
+    );
+    let new = json!({ "handle": "nora", "name": "Nora", "role": role, "login_link": true });
+    let added = keeper.call(Method::POST, &members).json(&new);
+    let added = added.send_to(&server.base_url).await;
+    assert_eq!(added.status, 201, "{added:?}");
+    let path = format!("/v1/orgs/{}/custom-roles/{role}", org.slug);
+    let changed = owner.call(Method::PATCH, &path);
+    let changed = changed.json(&json!({ "actions": { "allow": ["audit:read"] } }));
+    let changed = changed.send_to(&server.base_url).await;
+    assert_eq!(changed.status, 200, "{changed:?}");
+    let link = added.json()["data"]["login_link"].clone();
+    let secret = link["secret"].as_str().expect("a secret");
+    let refused = login(secret).send_to(&server.base_url).await;
+    assert_eq!(refused.status, 401, "{refused:?}");
+}

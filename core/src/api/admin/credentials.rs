@@ -45,11 +45,11 @@ pub struct CredentialView {
     /// Scope of the credential.
     #[serde(rename = "narrowing")]
     pub scope: TokenScope,
-    /// Credential that created a token, created an MCP key or last rotated it, or session of an
-    /// access token; `null` if the operator issued it or the member signed in.
+    /// Credential that created a token or a login link, created an MCP key or last rotated it, or
+    /// session of an access token; `null` if the operator issued it or the member signed in.
     pub created_with: Option<CredentialId>,
-    /// Handle of the member that created a token, created an MCP key or last rotated it, or whose
-    /// session was exchanged; `null` if the operator issued it or the member signed in.
+    /// Handle of the member that created a token or a login link, created an MCP key or last rotated
+    /// it, or whose session was exchanged; `null` if the operator issued it or the member signed in.
     pub created_by: Option<String>,
     /// Time of the last use, to within an hour; `null` if it was not used.
     pub last_used_at: Option<Timestamp>,
@@ -255,11 +255,13 @@ impl Operator<'_> {
         record: &CredentialRecord,
         member: &str,
     ) -> Result<Option<String>, Error> {
-        if record.created_with.is_none() {
-            return Ok(None);
-        }
         let provisioning = self.provisioning();
-        Ok(Some(match provisioning.creator_of_token(record).await? {
+        let creator = match (record.created_by, record.created_with) {
+            (None, None) => return Ok(None),
+            (None, Some(_)) => provisioning.creator_of_token(record).await?,
+            (creator, _) => creator,
+        };
+        Ok(Some(match creator {
             Some(creator) if creator != record.member_id => {
                 let found = provisioning.member_by_id(record.org_id, creator).await?;
                 found.map_or_else(|| creator.to_string(), |found| found.handle)

@@ -265,12 +265,17 @@ pub struct CredentialRecord {
     pub member_id: MemberId,
     /// Scope of the credential.
     pub scope: TokenScope,
-    /// Credential that created an MCP key or last rotated it, or the session of an access token.
+    /// Credential that created an MCP key or last rotated it, the session of an access token, or
+    /// the one with which a member created a login link.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created_with: Option<CredentialId>,
     /// Credential that created that one: the session of the API token that created an MCP key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created_through: Option<CredentialId>,
+    /// Member that created a login link for a person whom it added; `None` for a link that the
+    /// operator issued, and for any other credential.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub created_by: Option<MemberId>,
     /// True if it is invalid without `created_with`: an access token, or an MCP key that was
     /// created or last rotated with a scoped token. Any other MCP key depends on its member only.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

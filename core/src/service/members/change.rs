@@ -272,13 +272,12 @@ impl Members<'_> {
                          or token yet",
                     )
                 })?;
-                require_covered(&mut op, &stored, &roles).await?;
+                require_covered(&mut op.transaction, &op.principal, &stored, &roles).await?;
                 if let Some(hash) = earlier {
                     revoke_link(&mut op.transaction, &hash, now).await?;
                 }
-                let link = self
-                    .service
-                    .new_login_link(&mut op.transaction, org, member);
+                let (transaction, creator) = (&mut op.transaction, &op.principal);
+                let link = self.service.new_login_link(transaction, creator, member);
                 let hash = Some(link.secret.hash().to_string());
                 op.transaction.put(mark, &hash);
                 let resource = (ResourceKind::Credential, link.record.id.0);
@@ -403,7 +402,8 @@ impl Members<'_> {
 /// addition of the member.
 fn invite(op: &mut Authorized<'_>, member: &Member, has_link: bool) -> Option<LoginLink> {
     let (service, org) = (op.service, op.org());
-    let link = has_link.then(|| service.new_login_link(&mut op.transaction, org, member.id));
+    let (transaction, creator) = (&mut op.transaction, &op.principal);
+    let link = has_link.then(|| service.new_login_link(transaction, creator, member.id));
     if member.kind == MemberKind::User {
         let hash = link.as_ref().map(|link| link.secret.hash().to_string());
         let mark = keys::invitation(org, member.id);
@@ -423,7 +423,7 @@ impl KnowledgeService {
     fn new_login_link(
         &self,
         transaction: &mut Transaction,
-        org: OrgId,
+        creator: &Principal,
         member: MemberId,
     ) -> Issued {
         let new = NewToken {
@@ -434,7 +434,9 @@ impl KnowledgeService {
             lifetime: INVITATION_LIFETIME,
             is_long_lived: false,
         };
-        let issued = self.generate_credential(org, &new, None);
+        let mut issued = self.generate_credential(creator.org_id(), &new, None);
+        issued.record.created_with = creator.credential;
+        issued.record.created_by = Some(creator.member_id());
         self.put_credential(transaction, &issued.record, &issued.secret);
         issued
     }
@@ -467,7 +469,10 @@ fn details_prefetch(org: OrgId, member: MemberId) -> Prefetch {
 }
 
 /// Reads a member as it is stored, and its current roles.
-async fn read_member(
+///
+/// # Errors
+/// [`Error::NotFound`]; those of [`HeldRoles::of`].
+pub(super) async fn read_member(
     transaction: &mut Transaction,
     org: OrgId,
     member: MemberId,
@@ -503,11 +508,12 @@ fn details(caller: &Principal, stored: &Member, roles: &HeldRoles) -> MemberDeta
 /// # Errors
 /// [`Error::Forbidden`] otherwise.
 pub(crate) async fn require_covered(
-    op: &mut Authorized<'_>,
+    transaction: &mut Transaction,
+    caller: &Principal,
     member: &Member,
     roles: &HeldRoles,
 ) -> Result<(), Error> {
-    let coverage = Coverage::of(&mut op.transaction, &op.principal).await?;
+    let coverage = Coverage::of(transaction, caller).await?;
     let authority = Authority::Caller(&coverage);
     if roles.organization.reference() == OWNER {
         authority.require_owner()?;
@@ -515,11 +521,11 @@ pub(crate) async fn require_covered(
     authority.require_member(roles)?;
     // A private workspace that does not exist for the caller would through the credential.
     let mut places = roles.workspaces.keys();
-    if !places.all(|place| op.principal.knows(*place)) {
+    if !places.all(|place| caller.knows(*place)) {
         let message = "cannot have a credential of a member that may do more than the caller";
         return Err(Error::forbidden(message));
     }
-    require_teams(&op.principal, &[], &member.teams)
+    require_teams(caller, &[], &member.teams)
 }
 
 /// Checks that the caller may grant the added teams and take away the removed ones.

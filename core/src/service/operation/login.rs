@@ -516,6 +516,7 @@ mod tests {
             scope: TokenScope::default(),
             created_with: None,
             created_through: None,
+            created_by: None,
             is_dependent: false,
             idle_timeout_seconds: None,
             created_at: now,

@@ -387,6 +387,7 @@ impl KnowledgeService {
             scope: new.scope.clone(),
             created_with: None,
             created_through: None,
+            created_by: None,
             is_dependent: false,
             idle_timeout_seconds: idle_timeout.map(|timeout| timeout.as_secs()),
             created_at: now,

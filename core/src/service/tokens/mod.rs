@@ -272,7 +272,7 @@ async fn authorize<'c>(
         && !op.is_replay()
     {
         let roles = HeldRoles::of(&mut op.transaction, op.principal.org_id(), &account).await?;
-        require_covered(&mut op, &account, &roles).await?;
+        require_covered(&mut op.transaction, &op.principal, &account, &roles).await?;
     }
     Ok(op)
 }

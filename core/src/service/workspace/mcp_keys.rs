@@ -372,6 +372,7 @@ fn credential_of(
         },
         created_with: key.created_with,
         created_through: key.created_through,
+        created_by: None,
         is_dependent: key.bound_until.is_some(),
         idle_timeout_seconds: None,
         created_at: now,

@@ -106,6 +106,7 @@ fn record(who: &Who, key: &McpKey, now: Timestamp) -> CredentialRecord {
         },
         created_with: who.credential,
         created_through: key.created_through,
+        created_by: None,
         is_dependent: who.owner().is_bound,
         idle_timeout_seconds: None,
         created_at: now,

@@ -234,6 +234,7 @@ impl Request for CreateToken {
             scope: scope.into(),
             created_with: who.credential,
             created_through: None,
+            created_by: None,
             is_dependent: false,
             idle_timeout_seconds: None,
             created_at: at.now,
