@@ -331,11 +331,49 @@ pub(super) fn parameters(row: &Row, parts: &Parts) -> Vec<Value> {
     parts.parameters.iter().cloned().chain(key).collect()
 }
 
+/// Returns the parameters of a signed message: its identifier, the time of sending, the signatures.
+fn message_parameters() -> [Value; 3] {
+    let message_id = json!({
+        "name": "webhook-id",
+        "in": "header",
+        "required": true,
+        "description": "Identifier of the message, unique to it and the same for each retry, \
+            without a full stop.",
+        "schema": {
+            "type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-,/-~-]+$",
+        },
+        "example": "msg_2KWPBgLlAfxdpx2AI54pPJ85f4W",
+    });
+    let timestamp = json!({
+        "name": "webhook-timestamp",
+        "in": "header",
+        "required": true,
+        "description": "Time of sending, in seconds since the Unix epoch.",
+        "schema": { "type": "string", "pattern": "^[0-9]+$" },
+        "example": "1674087231",
+    });
+    let signature = json!({
+        "name": "webhook-signature",
+        "in": "header",
+        "required": true,
+        "description": "Signatures over `webhook-id`, `webhook-timestamp` and the body, `v1,…` \
+                        (Standard Webhooks 1.0.0): one for each valid secret, separated by \
+                        spaces.",
+        "schema": {
+            "type": "string",
+            "pattern": "^v1,[A-Za-z0-9+/]+={0,2}( v1,[A-Za-z0-9+/]+={0,2})*$",
+        },
+        "example": "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=",
+    });
+    [message_id, timestamp, signature]
+}
+
 /// Returns the parameters that several operations share.
 pub(super) fn shared_parameters() -> Value {
     let key =
         json!({ "type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!#-~][!-~]*$" });
     let example = "8e03978e-40d5-43e8-bc93-6894a57f9324";
+    let [message_id, timestamp, signature] = message_parameters();
     let cursor = "The `next_cursor` of the previous page, unchanged; the first page if omitted.";
     json!({
         "Idempotency-Key": {
@@ -368,38 +406,9 @@ pub(super) fn shared_parameters() -> Value {
             "description": "Responds `304` if the entity tag is still current (RFC 9110, 13.1.2).",
             "schema": { "type": "string" },
         },
-        "webhook-id": {
-            "name": "webhook-id",
-            "in": "header",
-            "required": true,
-            "description": "Identifier of the message, unique to it and the same for each retry, \
-                without a full stop.",
-            "schema": {
-                "type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-,/-~-]+$",
-            },
-            "example": "msg_2KWPBgLlAfxdpx2AI54pPJ85f4W",
-        },
-        "webhook-timestamp": {
-            "name": "webhook-timestamp",
-            "in": "header",
-            "required": true,
-            "description": "Time of sending, in seconds since the Unix epoch.",
-            "schema": { "type": "string", "pattern": "^[0-9]+$" },
-            "example": "1674087231",
-        },
-        "webhook-signature": {
-            "name": "webhook-signature",
-            "in": "header",
-            "required": true,
-            "description": "Signatures over `webhook-id`, `webhook-timestamp` and the body, `v1,…` \
-                            (Standard Webhooks 1.0.0): one for each valid secret, separated by \
-                            spaces.",
-            "schema": {
-                "type": "string",
-                "pattern": "^v1,[A-Za-z0-9+/]+={0,2}( v1,[A-Za-z0-9+/]+={0,2})*$",
-            },
-            "example": "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=",
-        },
+        "webhook-id": message_id,
+        "webhook-timestamp": timestamp,
+        "webhook-signature": signature,
         "limit": {
             "name": "limit",
             "in": "query",

@@ -26,6 +26,20 @@ type Stored = SealedRecord<Webhook>;
 /// Action that the member of a webhook needs.
 const NEEDED: Option<Action> = Some(Action::WebhookManage);
 
+impl WebhookUpdate {
+    fn applied_to(&self, webhook: &Webhook) -> Webhook {
+        let mut changed = webhook.clone();
+        changed.event_type = self.event_type.unwrap_or(changed.event_type);
+        changed.url = self.url.clone().unwrap_or(changed.url);
+        changed.is_active = self.is_active.unwrap_or(changed.is_active);
+        if self.is_active.is_some() {
+            // It overrides the service, and so clears its reason.
+            changed.disabled_reason = None;
+        }
+        changed
+    }
+}
+
 impl Webhooks<'_> {
     /// Registers an outbound webhook.
     ///
@@ -203,14 +217,7 @@ impl Webhooks<'_> {
                 let mut ending = op.ending(workspace, NEEDED, stored.delegator).await?;
                 let before = stored.record.clone();
                 IfMatch::require(if_match, &with_status(before.clone(), ending))?;
-                let mut after = before.clone();
-                after.event_type = update.event_type.unwrap_or(after.event_type);
-                after.url = update.url.clone().unwrap_or(after.url);
-                after.is_active = update.is_active.unwrap_or(after.is_active);
-                // An update of `is_active` overrides the service, and so clears its reason.
-                after.disabled_reason = before
-                    .disabled_reason
-                    .filter(|_| update.is_active.is_none());
+                let mut after = update.applied_to(&before);
                 let is_moved = after.url != before.url;
                 if is_moved {
                     let (transaction, now) = (&mut op.transaction, op.now);

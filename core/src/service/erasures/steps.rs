@@ -98,16 +98,7 @@ impl KnowledgeService {
         } else if work.memories.is_empty() {
             match work.phase {
                 Some(Phase::Memories) => {
-                    let next = receipt.scope.member_id.map(|_| Phase::Recalls);
-                    let range = keys::memories(org);
-                    let page = self.next_records(range, &mut work, next).await?;
-                    let scope = receipt.scope.clone();
-                    let is_covered =
-                        move |labels: &MemoryLabels, content: Option<&MemoryContent>| {
-                            scope.covers(labels.source_id, content.map(MemoryContent::origin))
-                        };
-                    let pages = (page.as_slice(), &is_covered as IsCovered<'_>);
-                    self.erase_memories(&mut transaction, &mut removal, &mut work, pages)
+                    self.erase_next_memories(&mut transaction, &mut removal, &receipt, &mut work)
                         .await?;
                 }
                 Some(Phase::Recalls) => {
@@ -151,6 +142,25 @@ impl KnowledgeService {
                 .await?;
         }
         Ok(transaction.done(Some(stored)))
+    }
+
+    /// Removes the next memories of the scope.
+    async fn erase_next_memories(
+        &self,
+        transaction: &mut Transaction,
+        removal: &mut Removal<'_>,
+        receipt: &Erasure,
+        work: &mut ErasureWork,
+    ) -> Result<(), Error> {
+        let next = receipt.scope.member_id.map(|_| Phase::Recalls);
+        let range = keys::memories(removal.org());
+        let page = self.next_records(range, work, next).await?;
+        let scope = receipt.scope.clone();
+        let is_covered = move |labels: &MemoryLabels, content: Option<&MemoryContent>| {
+            scope.covers(labels.source_id, content.map(MemoryContent::origin))
+        };
+        let pages = (page.as_slice(), &is_covered as IsCovered<'_>);
+        self.erase_memories(transaction, removal, work, pages).await
     }
 
     /// Removes those memories of a page of labels that are covered, and notes them in the work.

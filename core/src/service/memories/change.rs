@@ -120,30 +120,13 @@ impl Memories<'_> {
                 caller,
                 &(workspace, request),
                 |caller| async move {
-                    let (org, source) = (caller.org(), request.source_id);
+                    let source = request.source_id;
                     let mut op = self.begin(caller, workspace, (source, memory)).await?;
-                    let now = op.now;
                     check_source(&mut op.transaction, &op.principal, Some(source)).await?;
                     require_open_source(&mut op.transaction, &op.principal.org, source).await?;
                     require_free_key(&mut op, request).await?;
                     op.reserve(Quota::Memories, 1).await?;
-                    let place = op.workspace().clone();
-                    let context = IngestContext {
-                        caller: &op.principal,
-                        workspace: &place,
-                        held: op.held_in(workspace),
-                        source,
-                        is_signed: false,
-                        revives: request.revive,
-                    };
-                    let added = context.add(&mut op.transaction, self.service.env(), now, memory);
-                    let last_ingest = keys::last_ingest(org, workspace);
-                    op.transaction.put(last_ingest, &now);
-                    let found = FoundMemory {
-                        id: added.id,
-                        labels: added.labels,
-                        content: added.content,
-                    };
+                    let found = add(&mut op, request, memory);
                     let trace = Trace {
                         action: AuditAction::MemoryCreate,
                         is_own: false,
@@ -375,6 +358,27 @@ struct Trace {
     is_own: bool,
     before: Option<MemoryLabels>,
     after: Option<MemoryLabels>,
+}
+
+/// Adds the memory of a request to the workspace in which the caller was authorised.
+fn add(op: &mut Authorized<'_>, request: &CreateMemory, memory: &NewMemory) -> FoundMemory {
+    let (place, now) = (op.workspace().clone(), op.now);
+    let context = IngestContext {
+        caller: &op.principal,
+        workspace: &place,
+        held: op.held_in(place.id),
+        source: request.source_id,
+        is_signed: false,
+        revives: request.revive,
+    };
+    let added = context.add(&mut op.transaction, op.service.env(), now, memory);
+    let last_ingest = keys::last_ingest(op.org(), place.id);
+    op.transaction.put(last_ingest, &now);
+    FoundMemory {
+        id: added.id,
+        labels: added.labels,
+        content: added.content,
+    }
 }
 
 /// Requires that no other memory from the source has this key, and that it was not erased.

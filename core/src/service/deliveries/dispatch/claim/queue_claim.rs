@@ -174,13 +174,7 @@ impl<'t> QueueClaim<'t> {
         let is_queue_empty = waiting.is_empty();
         waiting.retain(|queued| !queue.state.leases.has_running(queued.event, now));
         let candidates = candidates(&waiting[..waiting.len().min(capacity)], now);
-        let keys: Vec<Key> = candidates
-            .iter()
-            .flat_map(|queued| {
-                let delivery = keys::delivery(org, endpoint, queued.event);
-                [delivery, keys::event(org, queued.event)]
-            })
-            .collect();
+        let keys = records_of(&candidates, claim);
         let prefetch = Prefetch::keys(keys.iter().cloned());
         let receiver = service
             .receiver(transaction, &record, prefetch, now)
@@ -542,6 +536,16 @@ async fn front(
         queue.state.leases.retain_queued(&front, is_whole);
     }
     Ok(front)
+}
+
+/// Returns the keys of the records of candidates: of each, the delivery and then the event.
+fn records_of(candidates: &[QueuedDelivery], claim: EndpointClaim) -> Vec<Key> {
+    let (org, endpoint) = (claim.org, claim.endpoint);
+    let records = candidates.iter().flat_map(|queued| {
+        let delivery = keys::delivery(org, endpoint, queued.event);
+        [delivery, keys::event(org, queued.event)]
+    });
+    records.collect()
 }
 
 /// Returns the deliveries at the front of a queue that may be due.
