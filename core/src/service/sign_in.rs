@@ -26,6 +26,7 @@ use crate::service::audit::write::Actor;
 use crate::service::members::invitation::is_in_force;
 use crate::service::page::{Listing, Page, PageRecord, PageRequest};
 use crate::service::provision::{place, revoke};
+use crate::service::tokens::require_managed;
 use crate::service::{ClientInfo, Issued, KnowledgeService, NewToken, Provisioning, Sessions};
 use crate::store::{Direction, Key, KeyEntry, StoreExt, Transaction, decode_value};
 
@@ -307,8 +308,8 @@ impl Sessions<'_> {
             .await
     }
 
-    /// Lists the MCP keys, webhooks and subscriptions that a credential of the caller created or
-    /// last took over.
+    /// Lists the MCP keys, webhooks and subscriptions that a credential of the caller, or a token of
+    /// a service account that it manages, created or last took over.
     ///
     /// What was created with the access token of a session counts as created with the session, and
     /// so does what an API token created that the session created. What is in a private workspace
@@ -316,7 +317,7 @@ impl Sessions<'_> {
     ///
     /// # Errors
     /// [`Error::InvalidRequest`] for an invalid page; [`Error::Unauthenticated`];
-    /// [`Error::NotFound`] for a credential that is not a valid one of the caller.
+    /// [`Error::NotFound`] for a credential that is not a valid one that the caller may end.
     pub async fn created_with(
         self,
         session: &Secret,
@@ -329,7 +330,7 @@ impl Sessions<'_> {
                 let found = self.service.signed_in(&mut transaction, session).await?;
                 let principal = &found.principal;
                 self.service
-                    .own_credential(&mut transaction, principal, id)
+                    .require_endable(&mut transaction, principal, id)
                     .await?;
                 Ok(transaction.done(found.principal))
             })
@@ -455,6 +456,31 @@ impl KnowledgeService {
         } else {
             Err(missing())
         }
+    }
+
+    /// Checks that a member may end a credential: a valid one of its own, or a valid token of a
+    /// service account that it manages.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] otherwise, so that others learn nothing; those of the store.
+    async fn require_endable(
+        &self,
+        transaction: &mut Transaction,
+        principal: &Principal,
+        id: CredentialId,
+    ) -> Result<(), Error> {
+        match self.own_credential(transaction, principal, id).await {
+            Ok(_) => return Ok(()),
+            Err(Error::NotFound { .. }) => {}
+            Err(error) => return Err(error),
+        }
+        let managed = require_managed(transaction, principal, id, self.env().now());
+        managed.await.map_err(|error| match error {
+            Error::Forbidden { .. } | Error::NotFound { .. } => {
+                Error::not_found(EntityKind::Credential)
+            }
+            error => error,
+        })
     }
 
     /// Returns those of these credentials that were ended with one that created them.

@@ -1,10 +1,12 @@
 //! Tests of what members create: it belongs to them, whatever becomes of their credentials, unless
 //! it is ended with one on request; and of what lists say about it.
 
-use knowledge_core::access::{Action, ActionSet, BuiltInRole, CredentialKind, RoleRef, TokenScope};
+use knowledge_core::access::{
+    Action, ActionSet, BaseRole, BuiltInRole, CredentialKind, RoleRef, TokenScope,
+};
 use knowledge_core::model::{
     ConfirmationState, CreatedKind, CreatedResource, CredentialId, EndedReason, EndpointId,
-    ResourceState, ResourceStatus, SubscriptionId, Timestamp, WebhookId,
+    MemberKind, ResourceState, ResourceStatus, SubscriptionId, Timestamp, WebhookId,
 };
 use knowledge_core::service::{
     Caller, ClientInfo, Issued, NewApiToken, NewTokenScope, PageRequest,
@@ -12,7 +14,10 @@ use knowledge_core::service::{
 
 use crate::delegation::{token, webhook};
 use crate::inbound_sender::Sender;
-use crate::make::{ADMIN, DAY, HOUR, code, new_mcp_key, new_subscription, new_webhook};
+use crate::make::{
+    ADMIN, DAY, HOUR, MEMBER, actions, code, custom, new_mcp_key, new_member, new_subscription,
+    new_webhook, with,
+};
 use crate::sign_in::sign_in;
 use crate::world::{ACTIVE, World};
 
@@ -415,4 +420,44 @@ async fn member_lists_only_creations_of_its_own_credentials() {
     let unknown = CredentialId(uuid::Uuid::nil());
     let listed = sessions.created_with(&session.secret, unknown, &page);
     assert_eq!(code(listed.await), "not_found");
+}
+
+#[tokio::test]
+async fn manager_lists_creations_of_the_tokens_of_a_service_account() {
+    let world = World::new().await;
+    let bot = with(new_member("bot", ADMIN), |new| {
+        new.kind = MemberKind::ServiceAccount;
+    });
+    let bot = world.add(&bot).await;
+    let new = NewApiToken::builder().name("Script").build();
+    let made = world.create_token(bot, &new).await.unwrap();
+    let (id, token) = (made.token.id, Caller::from(made.secret.unwrap()));
+    let key = new_mcp_key("org:acme");
+    let key = world.by(&token).create_mcp_key(&key).await.unwrap();
+    let (page, sessions) = (PageRequest::default(), world.service.sessions());
+
+    let admin = world.session(world.member(ADMIN).await).await.secret;
+    let listed = sessions.created_with(&admin, id, &page).await.unwrap().data;
+    assert_eq!(listed.len(), 1);
+    assert_eq!(listed[0].id, key.summary.id.0);
+    assert_eq!(listed, created_with(&world, id).await);
+    // Nobody else, not even whoever manages tokens, but does not cover the account.
+    let manage = actions(&[Action::TokenManage]);
+    let manager = world.role(BaseRole::Viewer, manage, ActionSet::EMPTY).await;
+    for role in [MEMBER, custom(manager.id)] {
+        let other = world.session(world.member(role).await).await.secret;
+        let refused = sessions.created_with(&other, id, &page).await;
+        assert_eq!(code(refused), "not_found");
+    }
+    // Those of people are their own, and an MCP key is no token.
+    let person = world.member(MEMBER).await;
+    let theirs = world.token(person, TokenScope::default()).await.record.id;
+    for foreign in [theirs, key.summary.id] {
+        let refused = sessions.created_with(&admin, foreign, &page).await;
+        assert_eq!(code(refused), "not_found");
+    }
+    world.end_token(bot, id, true).await.unwrap();
+    let refused = sessions.created_with(&admin, id, &page).await;
+    assert_eq!(code(refused), "not_found");
+    world.assert_whole().await;
 }

@@ -146,3 +146,33 @@ async fn creations_of_a_token_end_with_its_session_on_request() {
         assert_eq!(read(&server, &ended, "memories").await.status, 401);
     }
 }
+
+#[tokio::test]
+async fn creations_of_a_service_account_are_listed_for_its_manager() {
+    let server = server().await;
+    let org = server.org();
+    let owner = sign_in(&server, org.members.owner.id).await;
+    let robot = format!("/v1/orgs/{}/members/{}", org.slug, org.members.robot.id);
+    let changed = owner.call(Method::PATCH, &robot);
+    let changed = changed.json(&json!({ "role": "admin" }));
+    let changed = changed.send_to(&server.base_url).await;
+    assert_eq!(changed.status, 200, "{changed:?}");
+    let made = owner.call(Method::POST, &format!("{robot}/tokens"));
+    let made = made.json(&json!({ "name": "Script" }));
+    let made = made.send_to(&server.base_url).await;
+    assert_eq!(made.status, 201, "{made:?}");
+    let made = made.json()["data"].clone();
+    let new = json!({ "name": "Agent", "client": "cursor", "audience": ["workspace:handbook"] });
+    let key = create(&server, &text(&made, "secret"), "mcp-keys", &new).await;
+
+    let created = format!("/auth/credentials/{}/created", text(&made, "id"));
+    let listed = owner.send(&server, Method::GET, &created).await;
+    assert_eq!(listed.status, 200, "{listed:?}");
+    let listed = listed.json()["data"].clone();
+    assert_eq!(listed.as_array().map(Vec::len), Some(1), "{listed}");
+    assert_eq!(listed[0]["kind"], "mcp_key");
+    assert_eq!(listed[0]["id"], key["id"]);
+    let viewer = sign_in(&server, org.members.viewer.id).await;
+    let refused = viewer.send(&server, Method::GET, &created).await;
+    assert_eq!(refused.status, 404, "{refused:?}");
+}

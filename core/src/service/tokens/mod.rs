@@ -21,7 +21,7 @@ use crate::operation::Operation;
 use crate::request::{Path, Problems, Request as _};
 use crate::service::access::coverage::HeldRoles;
 use crate::service::access::created::CreatedRecord;
-use crate::service::access::principal::{Resource, workspace_roles_read};
+use crate::service::access::principal::{Principal, Resource, workspace_roles_read};
 use crate::service::members::change::require_covered;
 use crate::service::members::with_roles;
 use crate::service::operation::{Authenticated, Authorized, Prefetch};
@@ -289,19 +289,58 @@ async fn require_authority(
     if member == op.principal.member_id() {
         return Ok(None);
     }
-    op.principal
-        .authorize(Action::TokenManage, Resource::Organization)?;
-    let org = op.org();
-    let found: Member = op
-        .find(&keys::member(org, member), EntityKind::Member)
-        .await?;
+    let account = find_account(&mut op.transaction, &op.principal, member).await?;
+    Ok(Some(account))
+}
+
+/// Reads a service account for a caller that may manage the tokens of those that it covers.
+///
+/// # Errors
+/// [`Error::Forbidden`] for any other caller, or for a person; [`Error::NotFound`] for an unknown
+/// member.
+async fn find_account(
+    transaction: &mut Transaction,
+    caller: &Principal,
+    member: MemberId,
+) -> Result<Member, Error> {
+    caller.authorize(Action::TokenManage, Resource::Organization)?;
+    let key = keys::member(caller.org_id(), member);
+    let found = transaction.get::<Member>(&key).await?;
+    let found = found.ok_or(Error::not_found(EntityKind::Member))?;
     if found.kind != MemberKind::ServiceAccount {
         return Err(Error::forbidden(
             "people create, list and end their own tokens; only those of service accounts are \
              managed by others",
         ));
     }
-    Ok(Some(found))
+    Ok(found)
+}
+
+/// Checks that a token is a valid one of a service account, and that the caller manages it.
+///
+/// # Errors
+/// [`Error::NotFound`] for any other credential; [`Error::Forbidden`] as for [`Tokens::create`].
+pub(in crate::service) async fn require_managed(
+    transaction: &mut Transaction,
+    caller: &Principal,
+    token: CredentialId,
+    now: Timestamp,
+) -> Result<(), Error> {
+    let org = caller.org_id();
+    let hash = transaction
+        .get::<String>(&keys::credential_id(org, token))
+        .await?;
+    let credential = hash.and_then(|hash| place(&hash)).ok_or(NO_SUCH_TOKEN)?;
+    let credential = transaction.get::<CredentialRecord>(&credential).await?;
+    let member = credential.ok_or(NO_SUCH_TOKEN)?.member_id;
+    let record = keys::token(org, member, token);
+    let found = transaction.get::<ApiToken>(&record).await?;
+    if found.is_none_or(|found| found.expires_at <= now) {
+        return Err(NO_SUCH_TOKEN);
+    }
+    let account = find_account(transaction, caller, member).await?;
+    let roles = HeldRoles::of(transaction, org, &account).await?;
+    require_covered(transaction, caller, &account, &roles).await
 }
 
 /// Checks that the workspaces of a scope exist for the caller.
