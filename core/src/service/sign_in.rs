@@ -308,8 +308,8 @@ impl Sessions<'_> {
             .await
     }
 
-    /// Lists the MCP keys, webhooks and subscriptions that a credential of the caller, or a token of
-    /// a service account that it manages, created or last took over.
+    /// Lists the MCP keys, webhooks and subscriptions that a credential of the caller, or a token
+    /// of a service account that it manages, created or last took over.
     ///
     /// What was created with the access token of a session counts as created with the session, and
     /// so does what an API token created that the session created. What is in a private workspace

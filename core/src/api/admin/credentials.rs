@@ -48,8 +48,9 @@ pub struct CredentialView {
     /// Credential that created a token or a login link, created an MCP key or last rotated it, or
     /// session of an access token; `null` if the operator issued it or the member signed in.
     pub created_with: Option<CredentialId>,
-    /// Handle of the member that created a token or a login link, created an MCP key or last rotated
-    /// it, or whose session was exchanged; `null` if the operator issued it or the member signed in.
+    /// Handle of the member that created a token or a login link, created an MCP key or last
+    /// rotated it, or whose session was exchanged; `null` if the operator issued it or the member
+    /// signed in.
     pub created_by: Option<String>,
     /// Time of the last use, to within an hour; `null` if it was not used.
     pub last_used_at: Option<Timestamp>,
