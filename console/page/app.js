@@ -7,7 +7,7 @@ import { AccountOperations, Operations, OrganizationOperations } from "./api/ope
 import { Access, Directory } from "./directory.js";
 import { href, parseRoute } from "./router.js";
 import { creations } from "./screens/account.js";
-import { FIRST_SCREEN, SCREENS, replaceView, shell, signInView } from "./shell.js";
+import { FIRST_SCREEN, isAllowed, SCREENS, replaceView, shell, signInView } from "./shell.js";
 import { openForm } from "./ui/actions.js";
 import { html, render } from "./ui/lit.js";
 import { Dialogs, Notices } from "./ui/overlays.js";
@@ -26,7 +26,7 @@ import { empty, loading, problem } from "./ui/parts.js";
  * @typedef {object} SignedIn
  * @property {import("./api/client.js").Transport} transport
  * @property {string} organization Slug of the organisation.
- * @property {Identity["member"] | null} member `null` where nobody signs in.
+ * @property {Identity | null} identity `null` where nobody signs in.
  * @property {() => void} leave Called when the session has ended.
  * @property {(() => void) | null} signOut `null` where nobody signs in.
  */
@@ -96,7 +96,6 @@ export class App {
     if (this.#context === null) return;
     openForm(this.#context, {
       title: "Sign out?",
-      operation: "signOut",
       submit: "Sign out",
       fields: () => creations(created),
       run: (data) => signOut(data.has("with_created")),
@@ -215,21 +214,21 @@ export class App {
   async #openWorkspace(workspace) {
     const signedIn = this.#signedIn;
     if (signedIn === null) return null;
+    const { identity } = signedIn;
     const client = this.#client(signedIn);
     const operations = new Operations(client);
     const organization = new OrganizationOperations(client, signedIn.organization);
-    const access = new Access();
     const directory = new Directory(operations, organization);
-    await Promise.all([access.probe(operations, organization, workspace.id), directory.load()]);
+    const [roles] = await Promise.all([identity && directory.workspaceRolesOf(identity.member.id), directory.load()]);
     if (signedIn !== this.#signedIn) return null;
     return {
       operations,
       organization,
       account: new AccountOperations(client),
-      member: signedIn.member,
+      member: identity?.member ?? null,
       workspace,
       workspaces: this.#workspaces,
-      access,
+      access: new Access(identity, workspace.id, roles, directory),
       directory,
       dialogs: this.#dialogs,
       refresh: () => this.#refresh(),
@@ -244,10 +243,10 @@ export class App {
    * @returns {Screen}
    */
   #create(context, name) {
-    const refusal = context.access.refusal(name);
     const entry = SCREENS[name];
-    if (entry && refusal === null) return new entry.Screen(context);
-    const error = new ApiError({ status: 403, code: "forbidden", message: refusal ?? "" });
+    if (entry && isAllowed(context, name)) return new entry.Screen(context);
+    const message = `missing permission ${entry?.needs}`;
+    const error = new ApiError({ status: 403, code: "forbidden", message });
     return {
       open() {},
       render: () =>

@@ -118,7 +118,6 @@ export class AccountScreen {
     created.reload();
     openForm(this.#context, {
       title: `End ${name}?`,
-      operation: "endCredential",
       submit: "End",
       isDangerous: true,
       fields: () => html`

@@ -20,7 +20,6 @@ import { labelList, selectField, table, taskProblem, textField } from "../ui/par
 /** @typedef {"labels" | "review"} Kind */
 
 const TITLES = { labels: "Relabel", review: "Review" };
-const OPERATIONS = { labels: "relabel", review: "review" };
 /** Results that are shown at once; failures come first. */
 const RESULTS_SHOWN_MAX = 200;
 
@@ -99,7 +98,7 @@ class BulkDialog {
   /** Asks whom the change that is chosen concerns. */
   #ask() {
     const change = this.#change;
-    const { changing } = preview(this.#memories, change);
+    const { changing } = preview(this.#memories, change, this.#context.access);
     return this.#effectTask.run(async () => {
       const effect = await impactOf(this.#context.operations, changing, change);
       // Another change may have been chosen meanwhile.
@@ -122,7 +121,7 @@ class BulkDialog {
       event.preventDefault();
       this.#submit();
     };
-    const { changing } = preview(this.#memories, this.#change);
+    const { changing } = preview(this.#memories, this.#change, this.#context.access);
     const anyway = this.#coversNobody ? " anyway" : "";
     return html`
       <form @input=${update} @submit=${submit}>
@@ -146,7 +145,7 @@ class BulkDialog {
       await this.#ask();
       if (this.#effect === null || this.#coversNobody || this.#isClosed) return;
     }
-    const { changing } = preview(this.#memories, this.#change);
+    const { changing } = preview(this.#memories, this.#change, this.#context.access);
     this.#start(new BulkRun([{ memories: changing, change: this.#change }]), false);
   }
 
@@ -157,7 +156,7 @@ class BulkDialog {
 
   #labelFields() {
     const { directory, workspace } = this.#context;
-    const sources = directory.sources.map(({ id, name }) => /** @type {Option} */ ([id, name]));
+    const sources = directory.openSources.map(({ id, name }) => /** @type {Option} */ ([id, name]));
     return html`
       <div class="field-row">
         ${selectField({ name: "sensitivityLabel", label: "Sensitivity", values: kept(SENSITIVITY_LABELS) })}
@@ -182,7 +181,7 @@ class BulkDialog {
 
   #previewView() {
     if (Object.keys(this.#change).length === 0) return html`<p class="faint">Choose what to change.</p>`;
-    const { changing, unchanged, unread, lowered } = preview(this.#memories, this.#change);
+    const { changing, unchanged, refused, lowered } = preview(this.#memories, this.#change, this.#context.access);
     return html`
       <dl class="counts">
         <div>
@@ -194,10 +193,10 @@ class BulkDialog {
           <dd>${number(unchanged)}</dd>
         </div>
         ${
-          unread > 0
+          refused > 0
             ? html`<div class="notice">
-                <dt>Hidden from you</dt>
-                <dd>${number(unread)}</dd>
+                <dt>Left out</dt>
+                <dd>${number(refused)}</dd>
               </div>`
             : nothing
         }
@@ -211,7 +210,7 @@ class BulkDialog {
         }
       </dl>
       ${lowered > 0 ? html`<p>Lowering a sensitivity needs the action <code>memory:declassify</code>.</p>` : nothing}
-      ${unread > 0 ? html`<p>Only what you may read can be approved or rejected.</p>` : nothing}
+      ${refused > 0 ? html`<p>Left out is what you may not change so: only what you can read is approved or rejected.</p>` : nothing}
       ${changing.length > 0 ? this.#effectView(changing.length) : nothing}
     `;
   }
@@ -255,7 +254,7 @@ class BulkDialog {
     const run = this.#run;
     if (run === null) return;
     const { operations, refresh } = this.#context;
-    await runOperation(this.#context, this.#task, OPERATIONS[this.#kind], () => run.run(operations, refresh));
+    await runOperation(this.#context, this.#task, () => run.run(operations, refresh));
   }
 
   /** @param {BulkRun} run */
@@ -272,7 +271,7 @@ class BulkDialog {
       <footer>
         ${this.#task.error && !run.isDone ? html`<button type="button" class="primary" @click=${() => this.#continue()}>Continue</button>` : nothing}
         ${
-          run.isDone && run.succeeded > 0 && !this.#isUndo
+          run.isDone && run.succeeded > 0 && this.#mayUndo
             ? html`<button type="button" @click=${() => this.#start(run.undo(), true)}>
                 Undo ${number(run.succeeded)}
               </button>`
@@ -288,6 +287,11 @@ class BulkDialog {
         </button>
       </footer>
     `;
+  }
+
+  /** False for what is an undoing, or raised sensitivities that the caller may not lower again. */
+  get #mayUndo() {
+    return !this.#isUndo && (!this.#change.sensitivityLabel || this.#context.access.holds("memory:declassify"));
   }
 
   /** @param {BulkRun} run */

@@ -46,7 +46,7 @@ export class ImportScreen {
   }
 
   open() {
-    this.#source = this.#context.directory.sources[0]?.id ?? "";
+    this.#source = this.#context.directory.openSources[0]?.id ?? "";
   }
 
   render() {
@@ -57,7 +57,7 @@ export class ImportScreen {
   }
 
   #sourceCard() {
-    const { sources } = this.#context.directory;
+    const sources = this.#context.directory.openSources;
     const choose = (/** @type {Event} */ event) => {
       this.#source = /** @type {HTMLSelectElement} */ (event.currentTarget).value;
     };
@@ -78,7 +78,7 @@ export class ImportScreen {
               }
             </select>
           </label>
-          ${isStarted ? nothing : actionButton(this.#context, { operation: "createSource", label: "New source", symbol: "plus", run: () => this.#createSource() })}
+          ${isStarted ? nothing : actionButton(this.#context, { needs: "connector:manage", label: "New source", symbol: "plus", run: () => this.#createSource() })}
         </div>
       </section>
     `;
@@ -155,12 +155,12 @@ export class ImportScreen {
             : nothing
         }
         ${taskProblem(this.#task)}
-        ${this.#source === "" ? html`<p class="grave-text">Create a source first.</p>` : nothing}
+        ${this.#source === "" ? html`<p class="grave-text">A source must be created first.</p>` : nothing}
         ${
           isDone
             ? html`<p>
                 New memories await review.
-                <a href=${href({ workspace: this.#context.workspace.slug, screen: "review" })}>Review them</a>
+                ${this.#context.access.holds("memory:review") ? html`<a href=${href({ workspace: this.#context.workspace.slug, screen: "review" })}>Review them</a>` : nothing}
               </p>`
             : html`<div class="actions">
                 <button type="button" class="primary" ?disabled=${!canImport} @click=${() => this.#import(file)}>
@@ -194,7 +194,7 @@ export class ImportScreen {
    */
   async #import({ batches, outcomes }) {
     const { operations, workspace } = this.#context;
-    await runOperation(this.#context, this.#task, "ingestMemories", async () => {
+    await runOperation(this.#context, this.#task, async () => {
       for (let batch = batches[0]; batch; batch = batches[0]) {
         const memories = batch.flatMap(({ memory }) => memory ?? []);
         /** @type {Line[]} */
@@ -222,7 +222,6 @@ export class ImportScreen {
     const { operations, directory } = this.#context;
     openForm(this.#context, {
       title: "New source",
-      operation: "createSource",
       submit: "Create",
       fields: (/** @type {ApiError | null} */ error) => html`
         ${textField({ name: "name", label: "Name", hint: "Such as Handbook.", error })}

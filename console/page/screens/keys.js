@@ -37,7 +37,7 @@ export class KeysScreen {
 
   render() {
     const create = actionButton(this.#context, {
-      operation: "createMcpKey",
+      needs: "mcp_key:manage",
       label: "New key",
       symbol: "plus",
       look: "primary",
@@ -82,13 +82,13 @@ export class KeysScreen {
         <td>
           <div class="actions">
             ${actionButton(this.#context, {
-              operation: "rotateMcpKey",
+              needs: "mcp_key:manage",
               label: "Rotate",
               name: `Rotate ${name}`,
               run: () => this.#rotate(key),
             })}
             ${actionButton(this.#context, {
-              operation: "revokeMcpKey",
+              needs: "mcp_key:manage",
               label: "Revoke",
               name: `Revoke ${name}`,
               look: "danger",
@@ -105,7 +105,6 @@ export class KeysScreen {
     const clients = MCP_CLIENTS.map((client) => /** @type {Option} */ ([client, capital(words(client))]));
     openForm(this.#context, {
       title: "New MCP key",
-      operation: "createMcpKey",
       submit: "Create",
       fields: (error) => html`
         <div class="field-row">
@@ -147,7 +146,6 @@ export class KeysScreen {
     const { operations, workspace } = this.#context;
     confirm(this.#context, {
       title: `Rotate ${name}?`,
-      operation: "rotateMcpKey",
       submit: "Rotate",
       text: "The old key stops working at once. The new one acts as you.",
       run: async () => {
@@ -162,7 +160,6 @@ export class KeysScreen {
     const { operations, workspace } = this.#context;
     confirm(this.#context, {
       title: `Revoke ${name}?`,
-      operation: "revokeMcpKey",
       submit: "Revoke",
       isDangerous: true,
       text: "The key stops working at once, and cannot be restored.",

@@ -125,14 +125,14 @@ export class MemoriesScreen {
         action,
       });
     }
-    const action = html`<a class="button" href=${href({ workspace: this.#context.workspace.slug, screen: "import" })}
-      >Import a file</a
-    >`;
+    const { workspace, access } = this.#context;
+    const address = href({ workspace: workspace.slug, screen: "import" });
+    const action = html`<a class="button" href=${address}>Import a file</a>`;
     return empty({
       symbol: "memories",
       title: "No memories",
       text: "This workspace has no memory that you may see.",
-      action,
+      action: access.holds("memory:create") ? action : nothing,
     });
   }
 
@@ -249,13 +249,13 @@ export class MemoriesScreen {
         ${isMoreThere ? html`<button type="button" @click=${() => this.#selectMatching()}>Select all that match</button>` : nothing}
         <span class="spread"></span>
         ${actionButton(this.#context, {
-          operation: "relabel",
+          needs: "memory:update",
           label: "Relabel",
           look: "primary",
           run: () => change("labels"),
         })}
         ${actionButton(this.#context, {
-          operation: "review",
+          needs: "memory:review",
           label: "Review",
           look: "primary",
           run: () => change("review"),

@@ -42,7 +42,7 @@ export class RolesScreen {
 
   render() {
     const create = actionButton(this.#context, {
-      operation: "createCustomRole",
+      needs: "role:manage",
       label: "New role",
       symbol: "plus",
       look: "primary",
@@ -72,6 +72,7 @@ export class RolesScreen {
 
   /** @param {CustomRole} role */
   #card(role) {
+    const { access } = this.#context;
     const { allow, deny } = role.actions;
     const scope = role.workspace_id === null ? "everywhere" : `only in ${this.#workspaceName(role.workspace_id)}`;
     const actions = (/** @type {string} */ label, /** @type {string[]} */ names) =>
@@ -90,28 +91,35 @@ export class RolesScreen {
         <p>${role.description}</p>
         <p class="faint"><code>${role.slug}</code> · ${role.base_role}, ${scope}</p>
         <dl class="lists">${actions("Also allows", allow)} ${actions("Denies", deny)}</dl>
-        <div class="actions">
-          ${actionButton(this.#context, {
-            operation: "updateCustomRole",
-            label: "Edit",
-            name: `Edit ${role.name}`,
-            run: () => this.#edit(role),
-          })}
-          ${actionButton(this.#context, {
-            operation: "updateCustomRole",
-            label: role.is_active ? "Deactivate" : "Activate",
-            name: `${role.is_active ? "Deactivate" : "Activate"} ${role.name}`,
-            run: () => this.#setActive(role),
-          })}
-          ${actionButton(this.#context, {
-            operation: "deleteCustomRole",
-            label: "Delete",
-            name: `Delete ${role.name}`,
-            look: "danger",
-            run: () => this.#delete(role),
-          })}
-        </div>
+        ${access.covers(role.id) && (access.isOwner || !access.hasRole(role.id)) ? this.#actions(role) : nothing}
       </li>
+    `;
+  }
+
+  /** @param {CustomRole} role */
+  #actions(role) {
+    return html`
+      <div class="actions">
+        ${actionButton(this.#context, {
+          needs: "role:manage",
+          label: "Edit",
+          name: `Edit ${role.name}`,
+          run: () => this.#edit(role),
+        })}
+        ${actionButton(this.#context, {
+          needs: "role:manage",
+          label: role.is_active ? "Deactivate" : "Activate",
+          name: `${role.is_active ? "Deactivate" : "Activate"} ${role.name}`,
+          run: () => this.#setActive(role),
+        })}
+        ${actionButton(this.#context, {
+          needs: "role:manage",
+          label: "Delete",
+          name: `Delete ${role.name}`,
+          look: "danger",
+          run: () => this.#delete(role),
+        })}
+      </div>
     `;
   }
 
@@ -124,7 +132,6 @@ export class RolesScreen {
     const workspaces = this.#context.workspaces.map(({ id, name }) => /** @type {Option} */ ([id, `Only in ${name}`]));
     openForm(this.#context, {
       title: "New role",
-      operation: "createCustomRole",
       submit: "Create",
       fields: (error) => html`
         ${this.#fields(null, error)}
@@ -142,12 +149,11 @@ export class RolesScreen {
 
   /** @param {CustomRole} shown */
   async #edit(shown) {
-    await runDirectly(this.#context, "getCustomRole", async () => {
+    await runDirectly(this.#context, async () => {
       const { body, etag } = await this.#organization.getCustomRole(shown.id);
       const role = body.data;
       openForm(this.#context, {
         title: `Edit ${role.name}`,
-        operation: "updateCustomRole",
         submit: "Save",
         fields: (error) => html`${this.#fields(role, error)} ${actionFields(role)}`,
         run: async (data) => {
@@ -160,7 +166,7 @@ export class RolesScreen {
 
   /** @param {CustomRole} role */
   async #setActive({ id, is_active }) {
-    await runDirectly(this.#context, "updateCustomRole", async () => {
+    await runDirectly(this.#context, async () => {
       const { etag } = await this.#organization.getCustomRole(id);
       await this.#organization.updateCustomRole(id, { is_active: !is_active }, etag);
       await this.#list.reload();
@@ -180,7 +186,6 @@ export class RolesScreen {
     ];
     openForm(this.#context, {
       title: `Delete ${role.name}?`,
-      operation: "deleteCustomRole",
       submit: "Delete",
       isDangerous: true,
       fields: (error) => html`

@@ -120,11 +120,15 @@ export class WebhookView {
                 ${options([["", "Any"], ...STATUSES.map((status) => /** @type {[string, string]} */ ([status, capital(status)]))], this.#status)}
               </select>
             </label>
-            ${actionButton(this.#context, {
-              operation: "redeliverDeadToWebhook",
-              label: "Redeliver all dead",
-              run: () => this.#redeliverDead(),
-            })}
+            ${
+              webhook.is_active
+                ? actionButton(this.#context, {
+                    needs: "webhook:manage",
+                    label: "Redeliver all dead",
+                    run: () => this.#redeliverDead(),
+                  })
+                : nothing
+            }
             <button type="button" @click=${() => this.#reload()}>${icon("retry")}Refresh</button>
           </div>
         </div>
@@ -134,7 +138,7 @@ export class WebhookView {
               ${repeat(
                 deliveries,
                 ({ id }) => id,
-                (delivery) => this.#delivery(delivery),
+                (delivery) => this.#delivery(delivery, webhook),
               )}
             </ul>`,
           empty: empty({
@@ -148,30 +152,31 @@ export class WebhookView {
   }
 
   /** @param {Webhook} webhook */
-  #actions({ is_active, ended_reason }) {
+  #actions(webhook) {
+    const { is_active, ended_reason } = webhook;
     const ping = actionButton(this.#context, {
-      operation: "pingWebhook",
+      needs: "webhook:manage",
       label: "Send a test event",
       look: "primary",
       run: () => this.#ping(),
     });
     const activate = actionButton(this.#context, {
-      operation: "updateWebhook",
+      needs: "webhook:manage",
       label: is_active ? "Deactivate" : "Activate",
       run: () => this.#setActive(!is_active),
     });
-    // Neither has an effect on one that has ended or is suspended.
+    // Neither has an effect on one that has ended or is suspended; a deactivated one gets no pings.
     const isEnded = ended_reason !== null;
     return html`
-      ${isEnded ? nothing : ping}
+      ${isEnded || webhookState(webhook) === "inactive" ? nothing : ping}
       ${actionButton(this.#context, {
-        operation: "rotateWebhookSecret",
+        needs: "webhook:manage",
         label: "Rotate secret",
         run: () => this.#rotate(),
       })}
       ${isEnded ? nothing : activate}
       ${actionButton(this.#context, {
-        operation: "deleteWebhook",
+        needs: "webhook:manage",
         label: "Delete",
         look: "danger",
         run: () => this.#delete(),
@@ -179,9 +184,19 @@ export class WebhookView {
     `;
   }
 
-  /** @param {Delivery} delivery */
-  #delivery(delivery) {
+  /**
+   * @param {Delivery} delivery
+   * @param {Webhook} webhook
+   */
+  #delivery(delivery, webhook) {
     const { id, attempts, status } = delivery;
+    const redeliver = actionButton(this.#context, {
+      needs: "webhook:manage",
+      label: "Redeliver",
+      symbol: "retry",
+      name: `Redeliver ${delivery.event_type} of ${fullTime(delivery.created_at)}`,
+      run: () => this.#redeliver(id),
+    });
     return html`
       <li>
         <details>
@@ -204,13 +219,7 @@ export class WebhookView {
                 <dd><code>${delivery.event_id}</code></dd>
               </div>
             </dl>
-            ${actionButton(this.#context, {
-              operation: "redeliverToWebhook",
-              label: "Redeliver",
-              symbol: "retry",
-              name: `Redeliver ${delivery.event_type} of ${fullTime(delivery.created_at)}`,
-              run: () => this.#redeliver(id),
-            })}
+            ${webhook.is_active ? redeliver : nothing}
           </div>
         </details>
       </li>
@@ -244,7 +253,7 @@ export class WebhookView {
 
   #ping() {
     const { operations, workspace, announce } = this.#context;
-    return runDirectly(this.#context, "pingWebhook", async () => {
+    return runDirectly(this.#context, async () => {
       await operations.pingWebhook(workspace.id, this.id);
       announce("The test event is being sent. Refresh to see the result.");
       await this.#reload();
@@ -254,7 +263,7 @@ export class WebhookView {
   /** @param {string} delivery */
   #redeliver(delivery) {
     const { operations, workspace, announce } = this.#context;
-    return runDirectly(this.#context, "redeliverToWebhook", async () => {
+    return runDirectly(this.#context, async () => {
       await operations.redeliverToWebhook(workspace.id, this.id, delivery);
       announce("It is being sent again. Refresh to see the result.");
       await this.#reload();
@@ -263,7 +272,7 @@ export class WebhookView {
 
   #redeliverDead() {
     const { operations, workspace, announce } = this.#context;
-    return runDirectly(this.#context, "redeliverDeadToWebhook", async () => {
+    return runDirectly(this.#context, async () => {
       const { redelivered, has_more } = await operations.redeliverDeadToWebhook(workspace.id, this.id);
       const rest = has_more ? " There are more: repeat it." : "";
       announce(
@@ -278,7 +287,7 @@ export class WebhookView {
   /** @param {boolean} is_active */
   #setActive(is_active) {
     const { operations, workspace } = this.#context;
-    return runDirectly(this.#context, "updateWebhook", async () => {
+    return runDirectly(this.#context, async () => {
       await operations.updateWebhook(workspace.id, this.id, { is_active });
       await this.#reload();
     });
@@ -288,7 +297,6 @@ export class WebhookView {
     const { operations, workspace } = this.#context;
     confirm(this.#context, {
       title: "Rotate the signing secret?",
-      operation: "rotateWebhookSecret",
       submit: "Rotate",
       text: "For 24 hours deliveries are signed with both secrets. From now on it receives what you may know of.",
       run: async () => {
@@ -304,7 +312,6 @@ export class WebhookView {
     const { operations, workspace } = this.#context;
     confirm(this.#context, {
       title: "Delete this webhook?",
-      operation: "deleteWebhook",
       submit: "Delete",
       isDangerous: true,
       text: "Its deliveries are deleted too, and nothing more is sent to its URL.",

@@ -44,7 +44,11 @@ export class WebhooksScreen {
     }
     this.#view = null;
     this.#outbound.reload();
-    this.#inbound.reload();
+    if (this.#seesInbound) this.#inbound.reload();
+  }
+
+  get #seesInbound() {
+    return this.#context.access.holds("inbound_webhook:manage");
   }
 
   render() {
@@ -55,33 +59,12 @@ export class WebhooksScreen {
     >
       How to verify
     </button>`;
-    return html`
-      ${pageHeader({ title: "Webhooks", lead: "Tell other systems what changes here, and let them send memories.", actions: verify })}
-      <section class="card flush" aria-labelledby="outbound">
-        <div class="card-head">
-          <h2 id="outbound">Outbound</h2>
-          ${actionButton(this.#context, {
-            operation: "createWebhook",
-            label: "New webhook",
-            symbol: "plus",
-            look: "primary",
-            run: () => this.#create(),
-          })}
-        </div>
-        ${listView(this.#outbound, {
-          items: (webhooks) => this.#outboundTable(webhooks),
-          empty: empty({
-            symbol: "webhooks",
-            title: "No webhooks",
-            text: "A webhook sends each event of one type to a URL, signed.",
-          }),
-        })}
-      </section>
+    const inbound = html`
       <section class="card flush" aria-labelledby="inbound">
         <div class="card-head">
           <h2 id="inbound">Inbound</h2>
           ${actionButton(this.#context, {
-            operation: "createInboundWebhook",
+            needs: "inbound_webhook:manage",
             label: "New inbound webhook",
             symbol: "plus",
             look: "primary",
@@ -97,6 +80,30 @@ export class WebhooksScreen {
           }),
         })}
       </section>
+    `;
+    return html`
+      ${pageHeader({ title: "Webhooks", lead: "Tell other systems what changes here, and let them send memories.", actions: verify })}
+      <section class="card flush" aria-labelledby="outbound">
+        <div class="card-head">
+          <h2 id="outbound">Outbound</h2>
+          ${actionButton(this.#context, {
+            needs: "webhook:manage",
+            label: "New webhook",
+            symbol: "plus",
+            look: "primary",
+            run: () => this.#create(),
+          })}
+        </div>
+        ${listView(this.#outbound, {
+          items: (webhooks) => this.#outboundTable(webhooks),
+          empty: empty({
+            symbol: "webhooks",
+            title: "No webhooks",
+            text: "A webhook sends each event of one type to a URL, signed.",
+          }),
+        })}
+      </section>
+      ${this.#seesInbound ? inbound : nothing}
     `;
   }
 
@@ -135,13 +142,13 @@ export class WebhooksScreen {
         <td>
           <div class="actions">
             ${actionButton(this.#context, {
-              operation: "rotateInboundWebhookSecret",
+              needs: "inbound_webhook:manage",
               label: "Rotate secret",
               name: `Rotate the secret of ${webhook.name}`,
               run: () => this.#rotateInbound(webhook),
             })}
             ${actionButton(this.#context, {
-              operation: "deleteInboundWebhook",
+              needs: "inbound_webhook:manage",
               label: "Delete",
               name: `Delete ${webhook.name}`,
               look: "danger",
@@ -161,7 +168,6 @@ export class WebhooksScreen {
     const { operations, workspace } = this.#context;
     openForm(this.#context, {
       title: "New webhook",
-      operation: "createWebhook",
       submit: "Create",
       fields: (error) => html`
         ${selectField({ name: "event_type", label: "Event", values: EVENT_TYPES, error })}
@@ -190,7 +196,6 @@ export class WebhooksScreen {
     const { operations, workspace } = this.#context;
     openForm(this.#context, {
       title: "New inbound webhook",
-      operation: "createInboundWebhook",
       submit: "Create",
       fields: (error) =>
         textField({ name: "name", label: "Name", hint: "What it sends comes from a source of this name.", error }),
@@ -207,7 +212,6 @@ export class WebhooksScreen {
     const { operations, workspace } = this.#context;
     confirm(this.#context, {
       title: `Rotate the secret of ${name}?`,
-      operation: "rotateInboundWebhookSecret",
       submit: "Rotate",
       text: "For 24 hours the old secret is valid too. From now on the webhook acts as you.",
       run: async () => {
@@ -222,7 +226,6 @@ export class WebhooksScreen {
     const { operations, workspace } = this.#context;
     confirm(this.#context, {
       title: `Delete ${name}?`,
-      operation: "deleteInboundWebhook",
       submit: "Delete",
       isDangerous: true,
       text: "Its URL stops working at once. The memories that came through it stay.",
