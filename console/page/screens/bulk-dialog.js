@@ -8,7 +8,7 @@ import { runOperation, Task, textOf } from "../ui/actions.js";
 import { capital, count, number } from "../ui/format.js";
 import { html, nothing } from "../ui/lit.js";
 import { stateBadge } from "../ui/marks.js";
-import { labelList, selectField, table, taskProblem, textField } from "../ui/parts.js";
+import { described, labelList, named, selectField, table, taskProblem, textField } from "../ui/parts.js";
 
 /**
  * @import { BulkItem, MemorySummary, WorkspaceLabel } from "../../../wasm/pkg/operations.js"
@@ -156,7 +156,7 @@ class BulkDialog {
 
   #labelFields() {
     const { directory, workspace } = this.#context;
-    const sources = directory.openSources.map(({ id, name }) => /** @type {Option} */ ([id, name]));
+    const sources = named(directory.openSources);
     return html`
       <div class="field-row">
         ${selectField({ name: "sensitivityLabel", label: "Sensitivity", values: kept(SENSITIVITY_LABELS) })}
@@ -184,30 +184,9 @@ class BulkDialog {
     const { changing, unchanged, refused, lowered } = preview(this.#memories, this.#change, this.#context.access);
     return html`
       <dl class="counts">
-        <div>
-          <dt>Will change</dt>
-          <dd>${number(changing.length)}</dd>
-        </div>
-        <div>
-          <dt>Already so</dt>
-          <dd>${number(unchanged)}</dd>
-        </div>
-        ${
-          refused > 0
-            ? html`<div class="notice">
-                <dt>Left out</dt>
-                <dd>${number(refused)}</dd>
-              </div>`
-            : nothing
-        }
-        ${
-          lowered > 0
-            ? html`<div class="notice">
-                <dt>Less protected</dt>
-                <dd>${number(lowered)}</dd>
-              </div>`
-            : nothing
-        }
+        ${described("Will change", number(changing.length))} ${described("Already so", number(unchanged))}
+        ${refused > 0 ? described("Left out", number(refused), "notice") : nothing}
+        ${lowered > 0 ? described("Less protected", number(lowered), "notice") : nothing}
       </dl>
       ${lowered > 0 ? html`<p>Lowering a sensitivity needs the action <code>memory:declassify</code>.</p>` : nothing}
       ${refused > 0 ? html`<p>Left out is what you may not change so: only what you can read is approved or rejected.</p>` : nothing}

@@ -7,7 +7,7 @@ import { actionButton, openForm, runOperation, Task, textOf } from "../ui/action
 import { capital, count, number } from "../ui/format.js";
 import { html, nothing } from "../ui/lit.js";
 import { icon, stateBadge } from "../ui/marks.js";
-import { options, pageHeader, table, taskProblem, textField } from "../ui/parts.js";
+import { described, named, options, pageHeader, table, taskProblem, textField } from "../ui/parts.js";
 
 /**
  * @import { ApiError } from "../api/error.js"
@@ -18,6 +18,8 @@ import { options, pageHeader, table, taskProblem, textField } from "../ui/parts.
 
 const EXAMPLE = `{"title":"Who is on call","content":"Maya until Friday.","sensitivity_label":"internal"}
 {"title":"Prices of next year","content":"…","source_key":"prices","audience_tag":"team:sales"}`;
+/** @type {readonly IngestOutcome[]} */
+const OUTCOMES = ["created", "updated", "unchanged", "erased"];
 /** Lines that are shown at once; those with a problem come first. */
 const LINES_SHOWN_MAX = 200;
 
@@ -68,14 +70,7 @@ export class ImportScreen {
           <label>
             <span>Source of the memories</span>
             <select @change=${choose} ?disabled=${isStarted || sources.length === 0}>
-              ${
-                sources.length > 0
-                  ? options(
-                      sources.map(({ id, name }) => [id, name]),
-                      this.#source,
-                    )
-                  : html`<option>No source yet</option>`
-              }
+              ${sources.length > 0 ? options(named(sources), this.#source) : html`<option>No source yet</option>`}
             </select>
           </label>
           ${isStarted ? nothing : actionButton(this.#context, { needs: "connector:manage", label: "New source", symbol: "plus", run: () => this.#createSource() })}
@@ -136,14 +131,8 @@ export class ImportScreen {
           </button>
         </div>
         <dl class="counts">
-          <div>
-            <dt>Valid lines</dt>
-            <dd>${number(valid)}</dd>
-          </div>
-          <div class=${invalid > 0 ? "grave" : ""}>
-            <dt>With a problem</dt>
-            <dd>${number(invalid)}</dd>
-          </div>
+          ${described("Valid lines", number(valid))}
+          ${described("With a problem", number(invalid), invalid > 0 ? "grave" : "")}
           ${outcomes.size > 0 ? outcomeCounts(outcomes) : nothing}
         </dl>
         ${
@@ -181,7 +170,7 @@ export class ImportScreen {
    */
   #state(valid, outcomes, isDone) {
     const answered = outcomes.size;
-    const erased = [...outcomes.values()].filter((outcome) => outcome === "erased").length;
+    const erased = numberOf(outcomes, "erased");
     const left = erased === 0 ? "" : ` ${count(erased, "memory was", "memories were")} erased and left out.`;
     if (isDone) return `${count(valid - erased, "memory", "memories")} imported.${left}`;
     const progress = `${number(answered)} of ${number(valid)} answered`;
@@ -243,28 +232,14 @@ export class ImportScreen {
 }
 
 /** @param {Map<number, IngestOutcome>} outcomes */
-function outcomeCounts(outcomes) {
-  const numberOf = (/** @type {IngestOutcome} */ wanted) =>
-    [...outcomes.values()].filter((outcome) => outcome === wanted).length;
-  return html`
-    <div>
-      <dt>Created</dt>
-      <dd>${number(numberOf("created"))}</dd>
-    </div>
-    <div>
-      <dt>Updated</dt>
-      <dd>${number(numberOf("updated"))}</dd>
-    </div>
-    <div>
-      <dt>Unchanged</dt>
-      <dd>${number(numberOf("unchanged"))}</dd>
-    </div>
-    <div>
-      <dt>Erased</dt>
-      <dd>${number(numberOf("erased"))}</dd>
-    </div>
-  `;
-}
+const outcomeCounts = (outcomes) =>
+  OUTCOMES.map((wanted) => described(capital(wanted), number(numberOf(outcomes, wanted))));
+
+/**
+ * @param {Map<number, IngestOutcome>} outcomes
+ * @param {IngestOutcome} wanted
+ */
+const numberOf = (outcomes, wanted) => [...outcomes.values()].filter((outcome) => outcome === wanted).length;
 
 /** @param {ImportFile} file */
 function linesTable({ lines, outcomes }) {

@@ -4,9 +4,9 @@ import { PagedList } from "../api/list.js";
 import { coverageOf } from "../models/audience.js";
 import { endingText } from "../models/endings.js";
 import { MCP_CLIENTS } from "../models/vocabulary.js";
-import { actionButton, confirm, listOf, openForm, openMessage, textOf } from "../ui/actions.js";
+import { actionButton, confirm, createButton, listOf, openForm, openMessage, textOf } from "../ui/actions.js";
 import { capital, words } from "../ui/format.js";
-import { html, nothing, repeat } from "../ui/lit.js";
+import { byId, html, nothing } from "../ui/lit.js";
 import { stateBadge, tag, time } from "../ui/marks.js";
 import { actionsHeading, empty, listView, pageHeader, secretBox, selectField, table, textField } from "../ui/parts.js";
 
@@ -36,13 +36,7 @@ export class KeysScreen {
   }
 
   render() {
-    const create = actionButton(this.#context, {
-      needs: "mcp_key:manage",
-      label: "New key",
-      symbol: "plus",
-      look: "primary",
-      run: () => this.#create(),
-    });
+    const create = createButton(this.#context, "mcp_key:manage", "New key", () => this.#create());
     return html`
       ${pageHeader({ title: "MCP keys", lead: "A key lets an assistant read the memories of its audience here.", actions: create })}
       <section class="card flush" aria-label="MCP keys">
@@ -58,11 +52,7 @@ export class KeysScreen {
   #table(keys) {
     return table(
       ["Name", "State", "Audience", "Last used", "Rotate by", actionsHeading],
-      repeat(
-        keys,
-        ({ id }) => id,
-        (key) => this.#row(key),
-      ),
+      byId(keys, (key) => this.#row(key)),
     );
   }
 

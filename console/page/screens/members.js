@@ -2,11 +2,31 @@
 
 import { PagedList } from "../api/list.js";
 import { BUILT_IN_ROLES, SLUG_PATTERN } from "../models/vocabulary.js";
-import { actionButton, confirm, listOf, openForm, openMessage, runDirectly, textOf } from "../ui/actions.js";
+import {
+  actionButton,
+  confirm,
+  createButton,
+  listOf,
+  openForm,
+  openMessage,
+  runDirectly,
+  textOf,
+} from "../ui/actions.js";
 import { words } from "../ui/format.js";
-import { html, nothing, repeat } from "../ui/lit.js";
+import { byId, html, nothing } from "../ui/lit.js";
 import { tag, time } from "../ui/marks.js";
-import { actionsHeading, empty, listView, pageHeader, secretBox, selectField, table, textField } from "../ui/parts.js";
+import {
+  actionsHeading,
+  described,
+  empty,
+  listView,
+  named,
+  pageHeader,
+  secretBox,
+  selectField,
+  table,
+  textField,
+} from "../ui/parts.js";
 
 /**
  * @import { AddedMember, Member, MemberDetails, Workspace } from "../../../wasm/pkg/operations.js"
@@ -35,13 +55,7 @@ export class MembersScreen {
   }
 
   render() {
-    const add = actionButton(this.#context, {
-      needs: "member:manage",
-      label: "Add member",
-      symbol: "plus",
-      look: "primary",
-      run: () => this.#add(),
-    });
+    const add = createButton(this.#context, "member:manage", "Add member", () => this.#add());
     return html`
       ${pageHeader({ title: "Members", lead: "People and programs, and what they may do.", actions: add })}
       <section class="card flush" aria-label="Members">
@@ -57,11 +71,7 @@ export class MembersScreen {
   #table(members) {
     return table(
       ["Name", "Role", "Teams", "Added", actionsHeading],
-      repeat(
-        members,
-        ({ id }) => id,
-        (member) => this.#row(member),
-      ),
+      byId(members, (member) => this.#row(member)),
     );
   }
 
@@ -129,7 +139,7 @@ export class MembersScreen {
     const roles = directory.roles.filter(
       ({ is_active, workspace_id }) => is_active && (!isOrganizationWide || workspace_id === null),
     );
-    const pairs = [...BUILT_IN_ROLES.map((role) => [role, role]), ...roles.map(({ id, name }) => [id, name])];
+    const pairs = [...BUILT_IN_ROLES.map((role) => [role, role]), ...named(roles)];
     return /** @type {Option[]} */ (pairs.filter(([id = ""]) => access.covers(id)));
   }
 
@@ -249,13 +259,7 @@ export class MembersScreen {
             members with a role in it, and for owners.
           </p>
           <dl class="facts">
-            ${workspaces.map(
-              (workspace) =>
-                html`<div>
-                  <dt>${nameOf(workspace)}</dt>
-                  <dd>${roleIn(member, workspace, directory)}</dd>
-                </div>`,
-            )}
+            ${workspaces.map((workspace) => described(nameOf(workspace), roleIn(member, workspace, directory)))}
           </dl>
           <div class="field-row">
             ${selectField({

@@ -8,9 +8,20 @@ import { REVIEW_STATUSES, SENSITIVITY_LABELS } from "../models/vocabulary.js";
 import { href, parseRoute } from "../router.js";
 import { actionButton, Task } from "../ui/actions.js";
 import { capital, count, fullTime, number } from "../ui/format.js";
-import { html, nothing, repeat } from "../ui/lit.js";
+import { byId, html, nothing } from "../ui/lit.js";
 import { sensitivityBadge, stateBadge, tag, time } from "../ui/marks.js";
-import { empty, Filters, labelList, listView, loading, pageHeader, table, taskProblem } from "../ui/parts.js";
+import {
+  described,
+  empty,
+  Filters,
+  labelList,
+  listView,
+  loading,
+  named,
+  pageHeader,
+  table,
+  taskProblem,
+} from "../ui/parts.js";
 import { openBulk } from "./bulk-dialog.js";
 
 /**
@@ -105,7 +116,7 @@ export class MemoriesScreen {
 
   #filterForm() {
     const filters = this.#filters;
-    const sources = this.#context.directory.sources.map(({ id, name }) => /** @type {Option} */ ([id, name]));
+    const sources = named(this.#context.directory.sources);
     return filters.render(html`
       ${filters.select("sensitivityLabel", "Sensitivity", capitals(SENSITIVITY_LABELS))}
       ${filters.select("reviewStatus", "Review", capitals(REVIEW_STATUSES))}
@@ -150,11 +161,7 @@ export class MemoriesScreen {
     return html`<div class="selectable">
       ${table(
         headings,
-        repeat(
-          memories,
-          ({ id }) => id,
-          (memory) => this.#row(memory),
-        ),
+        byId(memories, (memory) => this.#row(memory)),
       )}
     </div>`;
   }
@@ -309,11 +316,6 @@ async function openMemory(context, id, onClose) {
  * @param {MemoryDetails} memory
  */
 export function memoryView({ directory }, memory) {
-  const entry = (/** @type {string} */ name, /** @type {unknown} */ value) =>
-    html`<div>
-      <dt>${name}</dt>
-      <dd>${value}</dd>
-    </div>`;
   return html`
     <article class="memory">
       <h2>${memory.title ?? "Content hidden from you"}</h2>
@@ -326,11 +328,12 @@ export function memoryView({ directory }, memory) {
           : html`<p class="content" tabindex="0">${memory.content}</p>`
       }
       <dl class="facts">
-        ${entry("Source", directory.sourceName(memory.sourceId))}
-        ${memory.originSourceId === memory.sourceId ? nothing : entry("Came from", directory.sourceName(memory.originSourceId))}
-        ${memory.sourceKey === null ? nothing : entry("Key at the source", html`<code>${memory.sourceKey}</code>`)}
-        ${entry("Added by", directory.memberName(memory.createdBy))} ${entry("Added", fullTime(memory.createdAt))}
-        ${entry("Text changed", fullTime(memory.updatedAt))} ${entry("Identifier", html`<code>${memory.id}</code>`)}
+        ${described("Source", directory.sourceName(memory.sourceId))}
+        ${memory.originSourceId === memory.sourceId ? nothing : described("Came from", directory.sourceName(memory.originSourceId))}
+        ${memory.sourceKey === null ? nothing : described("Key at the source", html`<code>${memory.sourceKey}</code>`)}
+        ${described("Added by", directory.memberName(memory.createdBy))}
+        ${described("Added", fullTime(memory.createdAt))} ${described("Text changed", fullTime(memory.updatedAt))}
+        ${described("Identifier", html`<code>${memory.id}</code>`)}
       </dl>
     </article>
   `;

@@ -5,7 +5,7 @@ import { ApiError, explain } from "../api/error.js";
 import { PagedList } from "../api/list.js";
 import { Task } from "../ui/actions.js";
 import { capital, count, number } from "../ui/format.js";
-import { html, nothing, repeat } from "../ui/lit.js";
+import { byId, html, nothing } from "../ui/lit.js";
 import { icon, time } from "../ui/marks.js";
 import { empty, listView, loading, pageHeader, taskProblem } from "../ui/parts.js";
 import { memoryView } from "./memories.js";
@@ -222,11 +222,7 @@ export class ReviewScreen {
     return html`
       <div class="inbox" @keydown=${(/** @type {KeyboardEvent} */ event) => this.#press(event)}>
         <ul class="card flush" aria-label="Memories that await review">
-          ${repeat(
-            this.#inbox,
-            ({ id }) => id,
-            (memory) => this.#item(memory),
-          )}
+          ${byId(this.#inbox, (memory) => this.#item(memory))}
         </ul>
         <section class="card" aria-label="Memory">${current ? this.#currentView(current) : nothing}</section>
       </div>

@@ -2,11 +2,11 @@
 
 import { PagedList } from "../api/list.js";
 import { ACTIONS, BUILT_IN_ROLES, SLUG_PATTERN } from "../models/vocabulary.js";
-import { actionButton, openForm, runDirectly, textOf } from "../ui/actions.js";
+import { actionButton, createButton, openForm, runDirectly, textOf } from "../ui/actions.js";
 import { count } from "../ui/format.js";
-import { html, nothing, repeat } from "../ui/lit.js";
+import { byId, html, nothing } from "../ui/lit.js";
 import { stateBadge, tag } from "../ui/marks.js";
-import { empty, listView, options, pageHeader, selectField, textField } from "../ui/parts.js";
+import { described, empty, listView, named, options, pageHeader, selectField, textField } from "../ui/parts.js";
 
 /**
  * @import { Action, CustomRole } from "../../../wasm/pkg/operations.js"
@@ -41,13 +41,7 @@ export class RolesScreen {
   }
 
   render() {
-    const create = actionButton(this.#context, {
-      needs: "role:manage",
-      label: "New role",
-      symbol: "plus",
-      look: "primary",
-      run: () => this.#create(),
-    });
+    const create = createButton(this.#context, "role:manage", "New role", () => this.#create());
     const lead = "A custom role is a viewer or a member with some actions added or denied.";
     return html`${pageHeader({ title: "Roles", lead, actions: create })} ${this.#body()}`;
   }
@@ -56,11 +50,7 @@ export class RolesScreen {
     return listView(this.#list, {
       items: (roles) =>
         html`<ul class="cards">
-          ${repeat(
-            roles,
-            ({ id }) => id,
-            (role) => this.#card(role),
-          )}
+          ${byId(roles, (role) => this.#card(role))}
         </ul>`,
       empty: empty({
         symbol: "roles",
@@ -76,12 +66,7 @@ export class RolesScreen {
     const { allow, deny } = role.actions;
     const scope = role.workspace_id === null ? "everywhere" : `only in ${this.#workspaceName(role.workspace_id)}`;
     const actions = (/** @type {string} */ label, /** @type {string[]} */ names) =>
-      names.length > 0
-        ? html`<div>
-            <dt>${label}</dt>
-            <dd class="tags">${names.map(tag)}</dd>
-          </div>`
-        : nothing;
+      names.length > 0 ? described(label, html`<span class="tags">${names.map(tag)}</span>`) : nothing;
     return html`
       <li class="card">
         <div class="card-head">
@@ -179,11 +164,7 @@ export class RolesScreen {
       ({ id, is_active, workspace_id }) => id !== role.id && is_active && workspace_id === null,
     );
     /** @type {Option[]} */
-    const values = [
-      ["", "Nobody holds it"],
-      ...BASE_ROLES,
-      ...others.map(({ id, name }) => /** @type {Option} */ ([id, name])),
-    ];
+    const values = [["", "Nobody holds it"], ...BASE_ROLES, ...named(others)];
     openForm(this.#context, {
       title: `Delete ${role.name}?`,
       submit: "Delete",

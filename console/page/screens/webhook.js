@@ -5,9 +5,9 @@ import { endingText } from "../models/endings.js";
 import { href } from "../router.js";
 import { actionButton, confirm, openMessage, runDirectly, Task } from "../ui/actions.js";
 import { capital, count, fullTime, number, words } from "../ui/format.js";
-import { html, nothing, repeat } from "../ui/lit.js";
+import { byId, html, nothing } from "../ui/lit.js";
 import { icon, stateBadge, tag, time } from "../ui/marks.js";
-import { empty, listView, loading, options, pageHeader, problem, secretBox, table } from "../ui/parts.js";
+import { described, empty, listView, loading, options, pageHeader, problem, secretBox, table } from "../ui/parts.js";
 
 /**
  * @import { Delivery, DeliveryAttempt, Webhook } from "../../../wasm/pkg/operations.js"
@@ -135,11 +135,7 @@ export class WebhookView {
         ${listView(this.#deliveries, {
           items: (deliveries) =>
             html`<ul class="entries">
-              ${repeat(
-                deliveries,
-                ({ id }) => id,
-                (delivery) => this.#delivery(delivery, webhook),
-              )}
+              ${byId(deliveries, (delivery) => this.#delivery(delivery, webhook))}
             </ul>`,
           empty: empty({
             symbol: "webhooks",
@@ -210,14 +206,8 @@ export class WebhookView {
           <div class="entry-body">
             ${attempts.length > 0 ? attemptsTable(attempts) : html`<p class="faint">No attempt has been made yet.</p>`}
             <dl class="facts">
-              <div>
-                <dt>webhook-id</dt>
-                <dd><code>${id}</code></dd>
-              </div>
-              <div>
-                <dt>Event</dt>
-                <dd><code>${delivery.event_id}</code></dd>
-              </div>
+              ${described("webhook-id", html`<code>${id}</code>`)}
+              ${described("Event", html`<code>${delivery.event_id}</code>`)}
             </dl>
             ${webhook.is_active ? redeliver : nothing}
           </div>
@@ -349,21 +339,16 @@ export const verification = () => html`
       checks three headers:
     </p>
     <dl class="facts">
-      <div>
-        <dt><code>webhook-id</code></dt>
-        <dd>The same for each attempt of a delivery: store it and ignore repetitions.</dd>
-      </div>
-      <div>
-        <dt><code>webhook-timestamp</code></dt>
-        <dd>Reject a time that is more than five minutes off.</dd>
-      </div>
-      <div>
-        <dt><code>webhook-signature</code></dt>
-        <dd>
-          <code>v1,</code> and the base64 of the HMAC-SHA256 over <code>id.timestamp.body</code>. There are two,
-          separated by a space, for 24 hours after the secret was rotated: one that matches suffices.
-        </dd>
-      </div>
+      ${described(
+        html`<code>webhook-id</code>`,
+        "The same for each attempt of a delivery: store it and ignore repetitions.",
+      )}
+      ${described(html`<code>webhook-timestamp</code>`, "Reject a time that is more than five minutes off.")}
+      ${described(
+        html`<code>webhook-signature</code>`,
+        html`<code>v1,</code> and the base64 of the HMAC-SHA256 over <code>id.timestamp.body</code>. There are two,
+          separated by a space, for 24 hours after the secret was rotated: one that matches suffices.`,
+      )}
     </dl>
     <h4>Node.js</h4>
     <pre tabindex="0"><code>${NODE_EXAMPLE}</code></pre>

@@ -4,8 +4,8 @@ import { PagedList } from "../api/list.js";
 import { endingText } from "../models/endings.js";
 import { EVENT_TYPES } from "../models/vocabulary.js";
 import { href } from "../router.js";
-import { actionButton, confirm, openForm, openMessage, textOf } from "../ui/actions.js";
-import { html, nothing, repeat } from "../ui/lit.js";
+import { actionButton, confirm, createButton, openForm, openMessage, textOf } from "../ui/actions.js";
+import { byId, html, nothing } from "../ui/lit.js";
 import { stateBadge, tag, time } from "../ui/marks.js";
 import { actionsHeading, empty, listView, pageHeader, secretBox, selectField, table, textField } from "../ui/parts.js";
 import { nextPing, verification, WebhookView, webhookState } from "./webhook.js";
@@ -63,13 +63,7 @@ export class WebhooksScreen {
       <section class="card flush" aria-labelledby="inbound">
         <div class="card-head">
           <h2 id="inbound">Inbound</h2>
-          ${actionButton(this.#context, {
-            needs: "inbound_webhook:manage",
-            label: "New inbound webhook",
-            symbol: "plus",
-            look: "primary",
-            run: () => this.#createInbound(),
-          })}
+          ${createButton(this.#context, "inbound_webhook:manage", "New inbound webhook", () => this.#createInbound())}
         </div>
         ${listView(this.#inbound, {
           items: (webhooks) => this.#inboundTable(webhooks),
@@ -86,13 +80,7 @@ export class WebhooksScreen {
       <section class="card flush" aria-labelledby="outbound">
         <div class="card-head">
           <h2 id="outbound">Outbound</h2>
-          ${actionButton(this.#context, {
-            needs: "webhook:manage",
-            label: "New webhook",
-            symbol: "plus",
-            look: "primary",
-            run: () => this.#create(),
-          })}
+          ${createButton(this.#context, "webhook:manage", "New webhook", () => this.#create())}
         </div>
         ${listView(this.#outbound, {
           items: (webhooks) => this.#outboundTable(webhooks),
@@ -122,10 +110,7 @@ export class WebhooksScreen {
         <td data-label="Registered" class="nowrap">${time(webhook.created_at)}</td>
       </tr>
     `;
-    return table(
-      ["URL", "Event", "State", "Registered"],
-      repeat(webhooks, ({ id }) => id, row),
-    );
+    return table(["URL", "Event", "State", "Registered"], byId(webhooks, row));
   }
 
   /** @param {InboundWebhook[]} webhooks */
@@ -158,10 +143,7 @@ export class WebhooksScreen {
         </td>
       </tr>
     `;
-    return table(
-      ["Name and URL", "State", "Acts as", "Registered", actionsHeading],
-      repeat(webhooks, ({ id }) => id, row),
-    );
+    return table(["Name and URL", "State", "Acts as", "Registered", actionsHeading], byId(webhooks, row));
   }
 
   #create() {

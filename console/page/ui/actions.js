@@ -67,6 +67,16 @@ export function actionButton({ access }, { needs, label, name, symbol, look = ""
 }
 
 /**
+ * Shows the button with which something is created.
+ * @param {Context} context
+ * @param {Action} needs
+ * @param {string} label
+ * @param {() => void} run
+ */
+export const createButton = (context, needs, label, run) =>
+  actionButton(context, { needs, label, symbol: "plus", look: "primary", run });
+
+/**
  * Runs an operation of a task, and notes if it was refused.
  * @param {Context} context
  * @param {Task} task
