@@ -97,7 +97,9 @@ export class App {
     openForm(this.#context, {
       title: "Sign out?",
       submit: "Sign out",
-      fields: () => creations(created),
+      fields: () =>
+        html`<p>This session ends at once.</p>
+          ${creations(created)}`,
       run: (data) => signOut(data.has("with_created")),
     });
   }
@@ -150,15 +152,20 @@ export class App {
     this.#shown = null;
     this.#standIn = standIn;
     this.#dialogs.discard();
+    this.#notices.clear();
     this.#refresh();
   }
 
   /** @param {SignedIn} signedIn */
   #client(signedIn) {
+    // What a member left running would go on with the cookie of the next one.
+    /** @type {import("./api/client.js").Transport} */
+    const transport = async (request) =>
+      signedIn === this.#signedIn ? signedIn.transport(request) : new Response(null, { status: 401 });
     const onSignedOut = () => {
       if (signedIn === this.#signedIn) signedIn.leave();
     };
-    return new Client(signedIn.transport, this.#connection, onSignedOut);
+    return new Client(transport, this.#connection, onSignedOut);
   }
 
   /** Shows the screen of the address. */

@@ -315,6 +315,27 @@ test("dialog ends with the session", async () => {
   await close();
 });
 
+test("what a member left running ends with the session", async () => {
+  const { page, close } = await site.current.open("members");
+  // A write that is sent again after a while.
+  const later = { status: 503, headers: { "retry-after": "8" } };
+  await page.route("**/members", (route) => route.fulfill(later), { times: 1 });
+  await page.getByRole("button", { name: "Add member" }).click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByLabel("Name").fill("Left running");
+  await dialog.getByLabel("Handle").fill("left.running");
+  let writes = 0;
+  page.on("request", (request) => (writes += Number(request.method() === "POST" && /members$/.test(request.url()))));
+  await dialog.getByRole("button", { name: "Add", exact: true }).click();
+  // Another one signs in with a link, in the same page.
+  await page.goto(site.current.demo.link(ADMINISTRATOR));
+  await page.getByRole("button", { name: "Sign in" }).click();
+  await page.getByRole("navigation").waitFor();
+  await page.waitForTimeout(9_000);
+  assert.equal(writes, 1);
+  await close();
+});
+
 test("sign-out that fails says so, and can be repeated", async () => {
   const { page, context, close } = await site.current.open("dashboard");
   await page.route("**/auth/logout", (route) => route.abort("connectionreset"), { times: 1 });
