@@ -35,7 +35,7 @@ export const creations = (created) => html`
           <div>
             <strong>${name}</strong>
             <p class="faint">${KINDS[kind]}</p>
-            ${ended_reason === null ? nothing : html`<p class="faint">${endingText(ended_reason, ended_at)}</p>`}
+            ${ended_reason === null ? nothing : html`<p class="faint">${endingText(ended_reason, ended_at, kind !== "token")}</p>`}
           </div>
           ${stateBadge(state)}
         </li>`,

@@ -111,7 +111,7 @@ export class AuditScreen {
           </summary>
           <div class="entry-body">
             ${entry.reason === null ? nothing : html`<p class="grave-text">${capital(entry.reason)}</p>`}
-            ${entry.own ? html`<p class="faint">Who decided had added or last changed the memory, too.</p>` : nothing}
+            ${entry.own ? html`<p class="faint">Whoever decided had also added or last changed the memory.</p>` : nothing}
             ${changes(entry.before, entry.after)}
             <dl class="facts">
               ${fact("Resource", id)} ${fact("Operation", entry.operation_id)}

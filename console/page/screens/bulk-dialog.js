@@ -210,7 +210,7 @@ class BulkDialog {
     }
     const of = changing > summary.requested ? `Of the first ${number(summary.requested)}: ` : "";
     const [gain, lose] = [impact.members_gaining, impact.members_losing].map((members) => count(members, "member"));
-    const refused = summary.failed > 0 ? ` ${capital(count(summary.failed, "change"))} would be refused.` : "";
+    const refused = summary.failed > 0 ? ` ${count(summary.failed, "change")} would be refused.` : "";
     const partly = impact.is_complete ? "" : " The organisation has more members than were considered.";
     return html`
       <p>${of}${gain} could read what they cannot read now, ${lose} could no longer.${partly}${refused}</p>

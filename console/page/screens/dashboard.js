@@ -76,6 +76,7 @@ export class DashboardScreen {
     try {
       const activity = await operations.getActivity(workspace.id, { days: ACTIVITY_DAYS });
       this.#days = activity.days;
+      this.#hasActivityFailed = false;
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
       this.#hasActivityFailed = true;
@@ -107,7 +108,7 @@ export class DashboardScreen {
         title: isPrivate ? `Open ${workspace.name}?` : `Make ${workspace.name} private?`,
         submit: label,
         isDangerous: !isPrivate,
-        text: `From then on it exists for ${peopleOf({ access })}, and so do its memories, by their labels.`,
+        text: `From then on it exists for ${peopleOf({ access })}; its memories for those of them whom their labels cover.`,
         run: async () => {
           await operations.setWorkspaceAccess(workspace.id, { access });
           workspace.access = access;
