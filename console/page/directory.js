@@ -3,7 +3,7 @@
 
 import { ApiError } from "./api/error.js";
 import { readAll } from "./api/list.js";
-import { actionsOf } from "./models/permissions.js";
+import { actionsOf } from "./models/vocabulary.js";
 import { shortId } from "./ui/format.js";
 
 /**

@@ -7,12 +7,12 @@ import { test } from "node:test";
 import { Client } from "../page/api/client.js";
 import { ApiError, fieldProblem } from "../page/api/error.js";
 import { backlogs } from "../page/models/activity.js";
-import { coverageOf } from "../page/models/audience.js";
+import { coverageOf } from "../page/models/labels.js";
 import { BulkRun, preview } from "../page/models/bulk.js";
 import { endingText } from "../page/models/endings.js";
 import { Access } from "../page/directory.js";
 import { batchesOf, readLines, withoutRejected } from "../page/models/import-file.js";
-import { actionsOf } from "../page/models/permissions.js";
+import { actionsOf } from "../page/models/vocabulary.js";
 import { href, parseRoute } from "../page/router.js";
 import { nearTime } from "../page/ui/format.js";
 

@@ -1,8 +1,7 @@
 // A bulk update of selected memories: choice, preview, progress, results and undoing.
 
-import { coverageOf } from "../models/audience.js";
 import { BulkRun, impactOf, preview } from "../models/bulk.js";
-import { readLabels } from "../models/labels.js";
+import { coverageOf, readLabels } from "../models/labels.js";
 import { AUDIENCE_PATTERN, REVIEW_STATUSES, SENSITIVITY_LABELS } from "../models/vocabulary.js";
 import { runOperation, Task, textOf } from "../ui/actions.js";
 import { capital, count, number } from "../ui/format.js";

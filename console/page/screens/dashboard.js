@@ -3,7 +3,7 @@
 
 import { ApiError } from "../api/error.js";
 import { ACTIVITY_DAYS, backlogs } from "../models/activity.js";
-import { peopleOf } from "../models/audience.js";
+import { peopleOf } from "../models/labels.js";
 import { endingText } from "../models/endings.js";
 import { href } from "../router.js";
 import { confirm, Task } from "../ui/actions.js";

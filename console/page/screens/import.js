@@ -1,6 +1,6 @@
 // The import of a file of JSON lines: choice, check, progress, and the outcome of each line.
 
-import { coverageOf } from "../models/audience.js";
+import { coverageOf } from "../models/labels.js";
 import { batchesOf, readLines, withoutRejected } from "../models/import-file.js";
 import { href } from "../router.js";
 import { actionButton, openForm, runOperation, Task, textOf } from "../ui/actions.js";

@@ -1,7 +1,7 @@
 // The MCP keys of a workspace.
 
 import { PagedList } from "../api/list.js";
-import { coverageOf } from "../models/audience.js";
+import { coverageOf } from "../models/labels.js";
 import { endingText } from "../models/endings.js";
 import { MCP_CLIENTS } from "../models/vocabulary.js";
 import { actionButton, confirm, createButton, listOf, openForm, openMessage, textOf } from "../ui/actions.js";
