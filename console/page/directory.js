@@ -62,7 +62,8 @@ export class Access {
   /** True unless the caller is known not to be allowed to make the workspace private, or to open it. */
   get controls() {
     // Only the people of a private workspace see it, and only they make one private.
-    return this.#remains && (this.#inWorkspace?.includes("member:manage") ?? true);
+    const needed = "member:manage";
+    return this.#remains && !this.#missing.has(needed) && (this.#inWorkspace?.includes(needed) ?? true);
   }
 
   /**
@@ -82,6 +83,16 @@ export class Access {
    */
   hasRole(id) {
     return this.#identity?.role === id || this.#workspaceRoles.some(({ role }) => role === id);
+  }
+
+  /**
+   * Returns false if an audience label is known not to cover the caller.
+   * @param {string} label
+   */
+  isCoveredBy(label) {
+    const { handle, teams } = this.#identity?.member ?? {};
+    const [kind, name = ""] = label.split(":");
+    return kind === "team" ? (teams?.includes(name) ?? true) : kind !== "user" || name === (handle ?? name);
   }
 
   /**

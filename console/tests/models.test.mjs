@@ -143,6 +143,16 @@ test("action that is not known to be missing is offered until it is refused", ()
   assert.ok(!access.holds("webhook:manage"));
 });
 
+test("audience label of another team or person does not cover the caller", () => {
+  const access = accessOf({ member: { id: "m", handle: "maya", name: "M", kind: "user", teams: ["sales"] } });
+  const labels = ["team:sales", "team:platform", "user:maya", "user:noor", "workspace:w", "org:acme"];
+  assert.deepEqual(
+    labels.filter((label) => !access.isCoveredBy(label)),
+    ["team:platform", "user:noor"],
+  );
+  assert.ok(labels.every((label) => ALL.isCoveredBy(label)));
+});
+
 test("program decides on nothing that it added", () => {
   const member = { id: "m", handle: "m", name: "M", teams: [] };
   const program = accessOf({ member: { ...member, kind: "service_account" } });

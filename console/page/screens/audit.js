@@ -6,13 +6,12 @@ import { href } from "../router.js";
 import { capital, fullTime, shortId, words } from "../ui/format.js";
 import { byId, html, nothing } from "../ui/lit.js";
 import { icon, stateBadge } from "../ui/marks.js";
-import { described, empty, Filters, listView, named, pageHeader, table } from "../ui/parts.js";
+import { described, empty, Filters, listView, named, pageHeader, spoken, table } from "../ui/parts.js";
 
 /**
  * @import { AuditEntry } from "../../../wasm/pkg/operations.js"
  * @import { Context } from "../context.js"
  * @import { Route } from "../router.js"
- * @import { Option } from "../ui/parts.js"
  */
 
 const FILTERS = ["actor_id", "action", "resource_kind", "resource_id", "outcome", "since", "until"];
@@ -74,8 +73,6 @@ export class AuditScreen {
 
   #filterForm() {
     const filters = this.#filters;
-    const spoken = (/** @type {readonly string[]} */ values) =>
-      values.map((name) => /** @type {Option} */ ([name, capital(words(name))]));
     const members = named(this.#context.directory.members);
     return filters.render(html`
       ${members.length > 0 ? filters.select("actor_id", "By", members) : nothing}

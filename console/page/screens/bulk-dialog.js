@@ -7,7 +7,7 @@ import { runOperation, Task, textOf } from "../ui/actions.js";
 import { capital, count, number } from "../ui/format.js";
 import { html, nothing } from "../ui/lit.js";
 import { stateBadge } from "../ui/marks.js";
-import { described, labelList, named, selectField, table, taskProblem, textField } from "../ui/parts.js";
+import { described, labelList, named, selectField, spoken, table, taskProblem, textField } from "../ui/parts.js";
 
 /**
  * @import { BulkItem, MemorySummary, WorkspaceLabel } from "../../../wasm/pkg/operations.js"
@@ -22,11 +22,8 @@ const TITLES = { labels: "Relabel", review: "Review" };
 /** Results that are shown at once; failures come first. */
 const RESULTS_SHOWN_MAX = 200;
 
-/** @param {readonly string[]} values */
-const kept = (values) => [
-  /** @type {Option} */ (["", "Leave as it is"]),
-  ...values.map((value) => /** @type {Option} */ ([value, capital(value)])),
-];
+/** @type {Option} */
+const KEPT = ["", "Leave as it is"];
 
 /** @typedef {Awaited<ReturnType<typeof impactOf>>} Effect */
 
@@ -158,8 +155,8 @@ class BulkDialog {
     const sources = named(directory.openSources);
     return html`
       <div class="field-row">
-        ${selectField({ name: "sensitivityLabel", label: "Sensitivity", values: kept(SENSITIVITY_LABELS) })}
-        ${selectField({ name: "sourceId", label: "Source", values: [["", "Leave as it is"], ...sources] })}
+        ${selectField({ name: "sensitivityLabel", label: "Sensitivity", values: [KEPT, ...spoken(SENSITIVITY_LABELS)] })}
+        ${selectField({ name: "sourceId", label: "Source", values: [KEPT, ...sources] })}
       </div>
       ${textField({
         name: "audienceTag",
@@ -175,7 +172,7 @@ class BulkDialog {
   }
 
   #reviewField() {
-    return selectField({ name: "reviewStatus", label: "Review status", values: kept(REVIEW_STATUSES) });
+    return selectField({ name: "reviewStatus", label: "Review status", values: [KEPT, ...spoken(REVIEW_STATUSES)] });
   }
 
   #previewView() {

@@ -8,12 +8,21 @@ import { actionButton, confirm, createButton, listOf, openForm, openMessage, tex
 import { capital, words } from "../ui/format.js";
 import { byId, html, nothing } from "../ui/lit.js";
 import { stateBadge, tag, time } from "../ui/marks.js";
-import { actionsHeading, empty, listView, pageHeader, secretBox, selectField, table, textField } from "../ui/parts.js";
+import {
+  actionsHeading,
+  empty,
+  listView,
+  pageHeader,
+  secretBox,
+  selectField,
+  spoken,
+  table,
+  textField,
+} from "../ui/parts.js";
 
 /**
  * @import { IssuedMcpKey, McpKeySummary } from "../../../wasm/pkg/operations.js"
  * @import { Context } from "../context.js"
- * @import { Option } from "../ui/parts.js"
  */
 
 const DAY_SECONDS = 24 * 60 * 60;
@@ -59,6 +68,9 @@ export class KeysScreen {
   /** @param {McpKeySummary} key */
   #row(key) {
     const { name } = key;
+    const { access } = this.#context;
+    // The key then acts as the caller, whom its audience must cover.
+    const isRotated = key.audience.every((label) => access.isCoveredBy(label));
     return html`
       <tr>
         <th scope="row">${name} <span class="faint block">${capital(words(key.client))}</span></th>
@@ -75,6 +87,7 @@ export class KeysScreen {
               needs: "mcp_key:manage",
               label: "Rotate",
               name: `Rotate ${name}`,
+              isOffered: isRotated,
               run: () => this.#rotate(key),
             })}
             ${actionButton(this.#context, {
@@ -92,14 +105,13 @@ export class KeysScreen {
 
   #create() {
     const { operations, workspace } = this.#context;
-    const clients = MCP_CLIENTS.map((client) => /** @type {Option} */ ([client, capital(words(client))]));
     openForm(this.#context, {
       title: "New MCP key",
       submit: "Create",
       fields: (error) => html`
         <div class="field-row">
           ${textField({ name: "name", label: "Name", hint: "Such as whose computer it is on.", error })}
-          ${selectField({ name: "client", label: "Client", values: clients, error })}
+          ${selectField({ name: "client", label: "Client", values: spoken(MCP_CLIENTS), error })}
         </div>
         ${textField({
           name: "audience",

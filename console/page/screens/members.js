@@ -100,17 +100,16 @@ export class MembersScreen {
   #actions(member) {
     const { name } = member;
     const needs = "member:manage";
-    const assign = () =>
-      actionButton(this.#context, {
-        needs,
-        label: "Workspaces",
-        name: `Workspaces of ${name}`,
-        run: () => this.#assign(member),
-      });
     return html`
       <div class="actions">
         ${actionButton(this.#context, { needs, label: "Edit", name: `Edit ${name}`, run: () => this.#edit(member) })}
-        ${this.#mayAssign(member) ? assign() : nothing}
+        ${actionButton(this.#context, {
+          needs,
+          label: "Workspaces",
+          name: `Workspaces of ${name}`,
+          isOffered: this.#mayAssign(member),
+          run: () => this.#assign(member),
+        })}
         ${actionButton(this.#context, {
           needs,
           label: "Remove",

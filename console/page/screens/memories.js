@@ -7,7 +7,7 @@ import { readLabels } from "../models/labels.js";
 import { REVIEW_STATUSES, SENSITIVITY_LABELS } from "../models/vocabulary.js";
 import { href, parseRoute } from "../router.js";
 import { actionButton, Task } from "../ui/actions.js";
-import { capital, count, fullTime, number } from "../ui/format.js";
+import { count, fullTime, number } from "../ui/format.js";
 import { byId, html, nothing } from "../ui/lit.js";
 import { sensitivityBadge, stateBadge, tag, time } from "../ui/marks.js";
 import {
@@ -19,6 +19,7 @@ import {
   loading,
   named,
   pageHeader,
+  spoken,
   table,
   taskProblem,
 } from "../ui/parts.js";
@@ -28,7 +29,6 @@ import { openBulk } from "./bulk-dialog.js";
  * @import { MemoryDetails, MemorySummary, WorkspaceLabel } from "../../../wasm/pkg/operations.js"
  * @import { Context } from "../context.js"
  * @import { Route } from "../router.js"
- * @import { Option } from "../ui/parts.js"
  */
 
 const FILTERS = ["sensitivityLabel", "reviewStatus", "audienceTag", "sourceId"];
@@ -118,8 +118,8 @@ export class MemoriesScreen {
     const filters = this.#filters;
     const sources = named(this.#context.directory.sources);
     return filters.render(html`
-      ${filters.select("sensitivityLabel", "Sensitivity", capitals(SENSITIVITY_LABELS))}
-      ${filters.select("reviewStatus", "Review", capitals(REVIEW_STATUSES))}
+      ${filters.select("sensitivityLabel", "Sensitivity", spoken(SENSITIVITY_LABELS))}
+      ${filters.select("reviewStatus", "Review", spoken(REVIEW_STATUSES))}
       ${filters.select("sourceId", "Source", sources)}
       ${filters.input("audienceTag", "Audience", { placeholder: "team:platform", list: "audiences" })}
       ${labelList("audiences", this.#labels)}
@@ -281,9 +281,6 @@ export class MemoriesScreen {
     this.#readLabels();
   }
 }
-
-/** @param {readonly string[]} values */
-const capitals = (values) => values.map((value) => /** @type {Option} */ ([value, capital(value)]));
 
 /**
  * Opens a memory beside the page.

@@ -7,7 +7,18 @@ import { actionButton, confirm, openMessage, runDirectly, Task } from "../ui/act
 import { capital, count, fullTime, number, words } from "../ui/format.js";
 import { byId, html, nothing } from "../ui/lit.js";
 import { icon, stateBadge, tag, time } from "../ui/marks.js";
-import { described, empty, listView, loading, options, pageHeader, problem, secretBox, table } from "../ui/parts.js";
+import {
+  described,
+  empty,
+  listView,
+  loading,
+  options,
+  pageHeader,
+  problem,
+  secretBox,
+  spoken,
+  table,
+} from "../ui/parts.js";
 
 /**
  * @import { Delivery, DeliveryAttempt, Webhook } from "../../../wasm/pkg/operations.js"
@@ -117,18 +128,15 @@ export class WebhookView {
             <label class="inline">
               <span>Status</span>
               <select @change=${(/** @type {Event} */ event) => this.#filter(event)}>
-                ${options([["", "Any"], ...STATUSES.map((status) => /** @type {[string, string]} */ ([status, capital(status)]))], this.#status)}
+                ${options([["", "Any"], ...spoken(STATUSES)], this.#status)}
               </select>
             </label>
-            ${
-              webhook.is_active
-                ? actionButton(this.#context, {
-                    needs: "webhook:manage",
-                    label: "Redeliver all dead",
-                    run: () => this.#redeliverDead(),
-                  })
-                : nothing
-            }
+            ${actionButton(this.#context, {
+              needs: "webhook:manage",
+              label: "Redeliver all dead",
+              isOffered: webhook.is_active,
+              run: () => this.#redeliverDead(),
+            })}
             <button type="button" @click=${() => this.#reload()}>${icon("retry")}Refresh</button>
           </div>
         </div>
@@ -150,27 +158,27 @@ export class WebhookView {
   /** @param {Webhook} webhook */
   #actions(webhook) {
     const { is_active, ended_reason } = webhook;
-    const ping = actionButton(this.#context, {
-      needs: "webhook:manage",
-      label: "Send a test event",
-      look: "primary",
-      run: () => this.#ping(),
-    });
-    const activate = actionButton(this.#context, {
-      needs: "webhook:manage",
-      label: is_active ? "Deactivate" : "Activate",
-      run: () => this.#setActive(!is_active),
-    });
     // Neither has an effect on one that has ended or is suspended; a deactivated one gets no pings.
     const isEnded = ended_reason !== null;
     return html`
-      ${isEnded || webhookState(webhook) === "inactive" ? nothing : ping}
+      ${actionButton(this.#context, {
+        needs: "webhook:manage",
+        label: "Send a test event",
+        look: "primary",
+        isOffered: !isEnded && webhookState(webhook) !== "inactive",
+        run: () => this.#ping(),
+      })}
       ${actionButton(this.#context, {
         needs: "webhook:manage",
         label: "Rotate secret",
         run: () => this.#rotate(),
       })}
-      ${isEnded ? nothing : activate}
+      ${actionButton(this.#context, {
+        needs: "webhook:manage",
+        label: is_active ? "Deactivate" : "Activate",
+        isOffered: !isEnded,
+        run: () => this.#setActive(!is_active),
+      })}
       ${actionButton(this.#context, {
         needs: "webhook:manage",
         label: "Delete",
@@ -186,13 +194,6 @@ export class WebhookView {
    */
   #delivery(delivery, webhook) {
     const { id, attempts, status } = delivery;
-    const redeliver = actionButton(this.#context, {
-      needs: "webhook:manage",
-      label: "Redeliver",
-      symbol: "retry",
-      name: `Redeliver ${delivery.event_type} of ${fullTime(delivery.created_at)}`,
-      run: () => this.#redeliver(id),
-    });
     return html`
       <li>
         <details>
@@ -209,7 +210,14 @@ export class WebhookView {
               ${described("webhook-id", html`<code>${id}</code>`)}
               ${described("Event", html`<code>${delivery.event_id}</code>`)}
             </dl>
-            ${webhook.is_active ? redeliver : nothing}
+            ${actionButton(this.#context, {
+              needs: "webhook:manage",
+              label: "Redeliver",
+              symbol: "retry",
+              name: `Redeliver ${delivery.event_type} of ${fullTime(delivery.created_at)}`,
+              isOffered: webhook.is_active,
+              run: () => this.#redeliver(id),
+            })}
           </div>
         </details>
       </li>

@@ -55,10 +55,11 @@ export class Task {
  * @param {string} [button.name] Name for screen readers, where the label does not name the object.
  * @param {IconName} [button.symbol]
  * @param {"primary" | "danger" | ""} [button.look]
+ * @param {boolean} [button.isOffered] False if the service would refuse it for another reason.
  * @param {() => void} button.run
  */
-export function actionButton({ access }, { needs, label, name, symbol, look = "", run }) {
-  if (!access.holds(needs)) return nothing;
+export function actionButton({ access }, { needs, label, name, symbol, look = "", isOffered = true, run }) {
+  if (!isOffered || !access.holds(needs)) return nothing;
   return html`
     <button type="button" class=${look} aria-label=${name ?? nothing} @click=${run}>
       ${symbol ? icon(symbol) : nothing}${label}

@@ -1,7 +1,7 @@
 // Parts that screens are made of.
 
 import { explain, fieldProblem } from "../api/error.js";
-import { capital, count } from "./format.js";
+import { capital, count, words } from "./format.js";
 import { html, nothing } from "./lit.js";
 import { icon } from "./marks.js";
 
@@ -220,6 +220,12 @@ export const labelList = (id, labels) => html`
  * @param {readonly { id: string, name: string }[]} items
  */
 export const named = (items) => items.map(({ id, name }) => /** @type {Option} */ ([id, name]));
+
+/**
+ * Returns an option for each value of an enumeration.
+ * @param {readonly string[]} values
+ */
+export const spoken = (values) => values.map((value) => /** @type {Option} */ ([value, capital(words(value))]));
 
 /**
  * Shows the options of a selection.
