@@ -7,7 +7,7 @@ import { AccountOperations, Operations, OrganizationOperations } from "./api/ope
 import { Access, Directory } from "./directory.js";
 import { href, parseRoute } from "./router.js";
 import { creations } from "./screens/account.js";
-import { FIRST_SCREEN, isAllowed, SCREENS, replaceView, shell, signInView } from "./shell.js";
+import { FIRST_SCREEN, SCREENS, replaceView, shell, signInView } from "./shell.js";
 import { openForm } from "./ui/actions.js";
 import { html, render } from "./ui/lit.js";
 import { Dialogs, Notices } from "./ui/overlays.js";
@@ -251,7 +251,7 @@ export class App {
    */
   #create(context, name) {
     const entry = SCREENS[name];
-    if (entry && isAllowed(context, name)) return new entry.Screen(context);
+    if (entry && context.access.holds(entry.needs)) return new entry.Screen(context);
     const message = `missing permission ${entry?.needs}`;
     const error = new ApiError({ status: 403, code: "forbidden", message });
     return {

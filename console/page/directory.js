@@ -52,9 +52,10 @@ export class Access {
 
   /**
    * Returns false if the caller is known to lack an action.
-   * @param {Action} action
+   * @param {Action | undefined} action Nobody lacks none.
    */
   holds(action) {
+    if (action === undefined) return true;
     const held = IN_ORGANIZATION.includes(action) ? this.#identity?.actions : this.#inWorkspace;
     return !this.#missing.has(action) && (held?.includes(action) ?? true);
   }

@@ -62,16 +62,6 @@ export const SCREENS = {
   account: { title: "Account", symbol: "key", group: "You", Screen: AccountScreen },
 };
 
-/**
- * Returns false for a screen that the caller is known not to be allowed to use.
- * @param {Context} context
- * @param {string} name
- */
-export function isAllowed({ access }, name) {
-  const needs = SCREENS[name]?.needs;
-  return !needs || access.holds(needs);
-}
-
 /** @typedef {[name: string, screen: ScreenEntry]} Entry */
 
 const LINK_LENGTH_MAX = 2_048;
@@ -88,9 +78,9 @@ const GROUPS = /** @type {const} */ (["Workspace", "Organisation", "You"]);
  * @param {(() => void) | null} page.signOut
  */
 export function shell({ context, shown, content, isMenuOpen, toggleMenu, signOut }) {
-  const { workspace, member } = context;
-  const isShown = (/** @type {Entry} */ [name, { group }]) =>
-    isAllowed(context, name) && (group !== "You" || member !== null);
+  const { workspace, access, member } = context;
+  const isShown = (/** @type {Entry} */ [, { group, needs }]) =>
+    access.holds(needs) && (group !== "You" || member !== null);
   const link = (/** @type {Entry} */ [name, { title, symbol }]) => html`
     <li>
       <a href=${href({ workspace: workspace.slug, screen: name })} aria-current=${name === shown ? "page" : nothing}>

@@ -70,6 +70,8 @@ test("webhook is created, delivers, and is redelivered", async () => {
   await page.getByText("There are no dead letters.").waitFor();
   await page.getByRole("button", { name: "Deactivate" }).click();
   await page.getByText("It was deactivated.").waitFor();
+  // The service would refuse both.
+  assert.equal(await page.getByRole("button", { name: /^(Send a test event|Redeliver)/ }).count(), 0);
   await page.getByRole("button", { name: "Rotate secret" }).click();
   await dialog.getByRole("button", { name: "Rotate" }).click();
   await dialog.locator(".secret code").waitFor();
