@@ -26,7 +26,7 @@ import { empty, loading, problem } from "./ui/parts.js";
  * @typedef {object} SignedIn
  * @property {import("./api/client.js").Transport} transport
  * @property {string} organization Slug of the organisation.
- * @property {Identity["member"] | null} member `null` where nobody signs in.
+ * @property {Identity | null} identity `null` where nobody signs in.
  * @property {() => void} leave Called when the session has ended.
  * @property {(() => void) | null} signOut `null` where nobody signs in.
  */
@@ -96,9 +96,10 @@ export class App {
     if (this.#context === null) return;
     openForm(this.#context, {
       title: "Sign out?",
-      operation: "signOut",
       submit: "Sign out",
-      fields: () => creations(created),
+      fields: () =>
+        html`<p>This session ends at once.</p>
+          ${creations(created)}`,
       run: (data) => signOut(data.has("with_created")),
     });
   }
@@ -151,15 +152,20 @@ export class App {
     this.#shown = null;
     this.#standIn = standIn;
     this.#dialogs.discard();
+    this.#notices.clear();
     this.#refresh();
   }
 
   /** @param {SignedIn} signedIn */
   #client(signedIn) {
+    // What a member left running would go on with the cookie of the next one.
+    /** @type {import("./api/client.js").Transport} */
+    const transport = async (request) =>
+      signedIn === this.#signedIn ? signedIn.transport(request) : new Response(null, { status: 401 });
     const onSignedOut = () => {
       if (signedIn === this.#signedIn) signedIn.leave();
     };
-    return new Client(signedIn.transport, this.#connection, onSignedOut);
+    return new Client(transport, this.#connection, onSignedOut);
   }
 
   /** Shows the screen of the address. */
@@ -215,21 +221,21 @@ export class App {
   async #openWorkspace(workspace) {
     const signedIn = this.#signedIn;
     if (signedIn === null) return null;
+    const { identity } = signedIn;
     const client = this.#client(signedIn);
     const operations = new Operations(client);
     const organization = new OrganizationOperations(client, signedIn.organization);
-    const access = new Access();
     const directory = new Directory(operations, organization);
-    await Promise.all([access.probe(operations, organization, workspace.id), directory.load()]);
+    const [roles] = await Promise.all([identity && directory.workspaceRolesOf(identity.member.id), directory.load()]);
     if (signedIn !== this.#signedIn) return null;
     return {
       operations,
       organization,
       account: new AccountOperations(client),
-      member: signedIn.member,
+      member: identity?.member ?? null,
       workspace,
       workspaces: this.#workspaces,
-      access,
+      access: new Access(identity, workspace.id, roles, directory),
       directory,
       dialogs: this.#dialogs,
       refresh: () => this.#refresh(),
@@ -244,10 +250,10 @@ export class App {
    * @returns {Screen}
    */
   #create(context, name) {
-    const refusal = context.access.refusal(name);
     const entry = SCREENS[name];
-    if (entry && refusal === null) return new entry.Screen(context);
-    const error = new ApiError({ status: 403, code: "forbidden", message: refusal ?? "" });
+    if (entry && context.access.holds(entry.needs)) return new entry.Screen(context);
+    const message = `missing permission ${entry?.needs}`;
+    const error = new ApiError({ status: 403, code: "forbidden", message });
     return {
       open() {},
       render: () =>

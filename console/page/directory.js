@@ -1,68 +1,119 @@
-// What the page has learnt from the service: permissions of the caller, on which the service
-// decides, and names of sources, members and roles, which records refer to by their identifiers.
+// What the page has learnt from the service: what the caller may do, on which the service decides,
+// and names of sources, members and roles, which records refer to by their identifiers.
 
 import { ApiError } from "./api/error.js";
 import { readAll } from "./api/list.js";
+import { actionsOf } from "./models/vocabulary.js";
 import { shortId } from "./ui/format.js";
 
 /**
- * @import { CustomRole, Member, Source } from "../../wasm/pkg/operations.js"
+ * @import { Action, CustomRole, Member, MemberDetails, MemorySummary, Source } from "../../wasm/pkg/operations.js"
+ * @import { Identity } from "./api/client.js"
  * @import { Operations, OrganizationOperations } from "./api/operations.js"
  */
 
 /** Number of sources and of members that are read; others are shown by their identifier. */
 const NAMES_MAX = 1_000;
 
-/** Permissions of the caller in one workspace. */
+/** Actions that operations of the page require in the organisation; others are required in the workspace. */
+const IN_ORGANIZATION = ["audit:read", "connector:manage", "member:manage", "role:manage", "role:read"];
+
+/** What the caller may do, as far as the page knows; what it does not know is not excluded. */
 export class Access {
-  /** Messages of refusals, by operation or screen. @type {Map<string, string>} */
-  #refusals = new Map();
+  /** Actions that the service said are missing. @type {Set<string>} */
+  #missing = new Set();
+  #identity;
+  #directory;
+  #workspaceRoles;
+  /** Actions in the workspace. @type {readonly Action[] | null} */
+  #inWorkspace;
+  /** True unless a private workspace would no longer exist for the caller. */
+  #remains;
 
   /**
-   * Asks which screens the caller may see, by reading one item of each.
-   * @param {Operations} operations
-   * @param {OrganizationOperations} organization
+   * @param {Identity | null} identity `null` for an owner, where nobody signs in.
    * @param {string} workspace
+   * @param {MemberDetails["workspace_roles"] | null} workspaceRoles Those of the caller.
+   * @param {Directory} directory
    */
-  async probe(operations, organization, workspace) {
-    const one = { limit: 1 };
-    await Promise.all([
-      this.#note("audit", () => operations.listAuditEntries(one)),
-      this.#note("webhooks", () => operations.listWebhooks(workspace, one)),
-      this.#note("members", () => organization.listMembers(one)),
-      this.#note("roles", () => organization.listCustomRoles()),
-    ]);
+  constructor(identity, workspace, workspaceRoles, directory) {
+    this.#identity = identity;
+    this.#directory = directory;
+    this.#workspaceRoles = workspaceRoles ?? [];
+    const own = workspaceRoles?.find(({ workspace_id }) => workspace_id === workspace);
+    const inOrganization = workspaceRoles && identity ? identity.actions : null;
+    this.#inWorkspace = own ? actionsOf(own.role, directory.roles) : inOrganization;
+    this.#remains = this.isOwner || own !== undefined || workspaceRoles === null;
+  }
+
+  get isOwner() {
+    return (this.#identity?.role ?? "owner") === "owner";
   }
 
   /**
-   * Returns why an operation or a screen was refused; `null` unless it was.
-   * @param {string} name
+   * Returns false if the caller is known to lack an action.
+   * @param {Action | undefined} action Nobody lacks none.
    */
-  refusal(name) {
-    return this.#refusals.get(name) ?? null;
+  holds(action) {
+    if (action === undefined) return true;
+    const held = IN_ORGANIZATION.includes(action) ? this.#identity?.actions : this.#inWorkspace;
+    return !this.#missing.has(action) && (held?.includes(action) ?? true);
+  }
+
+  /** True unless the caller is known not to be allowed to make the workspace private, or to open it. */
+  get controls() {
+    // Only the people of a private workspace see it, and only they make one private.
+    const needed = "member:manage";
+    return this.#remains && !this.#missing.has(needed) && (this.#inWorkspace?.includes(needed) ?? true);
   }
 
   /**
-   * Notes that the caller lacks a permission, if an error says so.
-   * @param {string} name
+   * Returns false if a role is known to permit more than the caller may grant or take away.
+   * @param {string} role
+   */
+  covers(role) {
+    if (this.#identity === null || this.isOwner) return true;
+    const { actions } = this.#identity;
+    const permitted = actionsOf(role, this.#directory.roles, true) ?? [];
+    return role !== "owner" && permitted.every((action) => actions.includes(action));
+  }
+
+  /**
+   * Returns true if the caller holds a role, in the organisation or in a workspace.
+   * @param {string} id
+   */
+  hasRole(id) {
+    return this.#identity?.role === id || this.#workspaceRoles.some(({ role }) => role === id);
+  }
+
+  /**
+   * Returns false if an audience label is known not to cover the caller.
+   * @param {string} label
+   */
+  isCoveredBy(label) {
+    const { handle, teams } = this.#identity?.member ?? {};
+    const [kind, name = ""] = label.split(":");
+    return kind === "team" ? (teams?.includes(name) ?? true) : kind !== "user" || name === (handle ?? name);
+  }
+
+  /**
+   * Returns true if the caller may approve or reject a memory, as one who reviews: who can read it,
+   * and is no program that added it.
+   * @param {Pick<MemorySummary, "title" | "createdBy">} memory
+   */
+  decidesOn({ title, createdBy }) {
+    const member = this.#identity?.member;
+    const isOwn = member?.kind === "service_account" && member.id === createdBy;
+    return title !== null && !isOwn;
+  }
+
+  /**
+   * Notes that the caller lacks an action, if an error says so.
    * @param {unknown} error
    */
-  note(name, error) {
-    // Other refusals concern what was asked for, not the operation.
-    if (error instanceof ApiError && error.details.permission) this.#refusals.set(name, error.message);
-  }
-
-  /**
-   * @param {string} name
-   * @param {() => Promise<unknown>} read
-   */
-  async #note(name, read) {
-    try {
-      await read();
-    } catch (error) {
-      if (!(error instanceof ApiError)) throw error;
-      this.note(name, error);
-    }
+  note(error) {
+    // Other refusals concern what was asked for.
+    if (error instanceof ApiError && error.details.permission) this.#missing.add(error.details.permission);
   }
 }
 
@@ -95,6 +146,19 @@ export class Directory {
     ]);
   }
 
+  /**
+   * Reads the roles of a member in workspaces; `null` if they cannot be read.
+   * @param {string} member
+   */
+  async workspaceRolesOf(member) {
+    try {
+      return (await this.#organization.getMember(member)).body.data.workspace_roles;
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error;
+      return null;
+    }
+  }
+
   async loadSources() {
     await readNames(this.#sources, (page) => this.#operations.listSources(page));
   }
@@ -109,6 +173,11 @@ export class Directory {
   /** Sources by name. */
   get sources() {
     return byName(this.#sources);
+  }
+
+  /** Sources that take memories from members, by name: not those of inbound webhooks. */
+  get openSources() {
+    return this.sources.filter(({ kind }) => kind !== "inbound_webhook");
   }
 
   /** Custom roles by name. */

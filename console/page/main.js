@@ -59,7 +59,7 @@ function start(session) {
   app.start({
     transport: networkTransport(session),
     organization: session.identity.organization.slug,
-    member: session.identity.member,
+    identity: session.identity,
     leave: () => askToSignIn(null),
     signOut: () => askToSignOut(session),
   });
@@ -114,7 +114,7 @@ async function main() {
   if (packageAddress !== "") {
     const { openOffline } = await import("./api/offline.js");
     const { transport, organization } = await openOffline(new URL(packageAddress, location.href).href);
-    app.start({ transport, organization, member: null, leave() {}, signOut: null });
+    app.start({ transport, organization, identity: null, leave() {}, signOut: null });
     return;
   }
   await enter(takeLink());

@@ -17,6 +17,7 @@ import { icon } from "./ui/marks.js";
 import { textField } from "./ui/parts.js";
 
 /**
+ * @import { Action } from "../../wasm/pkg/operations.js"
  * @import { Context, Screen } from "./context.js"
  * @import { ApiError } from "./api/error.js"
  * @import { Content } from "./ui/lit.js"
@@ -29,6 +30,7 @@ import { textField } from "./ui/parts.js";
  * @property {string} title
  * @property {IconName} symbol
  * @property {"Workspace" | "Organisation" | "You"} group
+ * @property {Action} [needs] Action without which it is not offered.
  * @property {new (context: Context) => Screen} Screen
  */
 
@@ -36,15 +38,27 @@ export const FIRST_SCREEN = "dashboard";
 
 /** Screens by name, in the order of the navigation. @type {Record<string, ScreenEntry>} */
 export const SCREENS = {
-  dashboard: { title: "Dashboard", symbol: "dashboard", group: "Workspace", Screen: DashboardScreen },
+  dashboard: {
+    title: "Dashboard",
+    symbol: "dashboard",
+    group: "Workspace",
+    needs: "dashboard:read",
+    Screen: DashboardScreen,
+  },
   memories: { title: "Memories", symbol: "memories", group: "Workspace", Screen: MemoriesScreen },
-  review: { title: "Review", symbol: "review", group: "Workspace", Screen: ReviewScreen },
-  import: { title: "Import", symbol: "import", group: "Workspace", Screen: ImportScreen },
-  webhooks: { title: "Webhooks", symbol: "webhooks", group: "Workspace", Screen: WebhooksScreen },
-  keys: { title: "MCP keys", symbol: "key", group: "Workspace", Screen: KeysScreen },
-  members: { title: "Members", symbol: "members", group: "Organisation", Screen: MembersScreen },
-  roles: { title: "Roles", symbol: "roles", group: "Organisation", Screen: RolesScreen },
-  audit: { title: "Audit log", symbol: "audit", group: "Organisation", Screen: AuditScreen },
+  review: { title: "Review", symbol: "review", group: "Workspace", needs: "memory:review", Screen: ReviewScreen },
+  import: { title: "Import", symbol: "import", group: "Workspace", needs: "memory:create", Screen: ImportScreen },
+  webhooks: {
+    title: "Webhooks",
+    symbol: "webhooks",
+    group: "Workspace",
+    needs: "webhook:manage",
+    Screen: WebhooksScreen,
+  },
+  keys: { title: "MCP keys", symbol: "key", group: "Workspace", needs: "dashboard:read", Screen: KeysScreen },
+  members: { title: "Members", symbol: "members", group: "Organisation", needs: "role:read", Screen: MembersScreen },
+  roles: { title: "Roles", symbol: "roles", group: "Organisation", needs: "role:read", Screen: RolesScreen },
+  audit: { title: "Audit log", symbol: "audit", group: "Organisation", needs: "audit:read", Screen: AuditScreen },
   account: { title: "Account", symbol: "key", group: "You", Screen: AccountScreen },
 };
 
@@ -65,8 +79,8 @@ const GROUPS = /** @type {const} */ (["Workspace", "Organisation", "You"]);
  */
 export function shell({ context, shown, content, isMenuOpen, toggleMenu, signOut }) {
   const { workspace, access, member } = context;
-  const isShown = (/** @type {Entry} */ [name, { group }]) =>
-    access.refusal(name) === null && (group !== "You" || member !== null);
+  const isShown = (/** @type {Entry} */ [, { group, needs }]) =>
+    access.holds(needs) && (group !== "You" || member !== null);
   const link = (/** @type {Entry} */ [name, { title, symbol }]) => html`
     <li>
       <a href=${href({ workspace: workspace.slug, screen: name })} aria-current=${name === shown ? "page" : nothing}>

@@ -11,6 +11,8 @@ import { useSite } from "./support/site.mjs";
 
 /** A member of the demo who may only read. */
 const VIEWER = "hannah.cole";
+/** An administrator, who is no owner. */
+const ADMINISTRATOR = "jonas.weber";
 
 const site = useSite();
 
@@ -36,16 +38,7 @@ test("navigation offers only what the caller may read", async () => {
   ]);
   await admin.close();
   const viewer = await site.current.open("dashboard", { member: VIEWER });
-  assert.deepEqual(await offered(viewer.page), [
-    "Dashboard",
-    "Memories",
-    "Review",
-    "Import",
-    "MCP keys",
-    "Members",
-    "Roles",
-    "Account",
-  ]);
+  assert.deepEqual(await offered(viewer.page), ["Dashboard", "Memories", "MCP keys", "Members", "Roles", "Account"]);
   assert.equal(await viewer.page.locator(".tile").count(), 5);
   await viewer.close();
 });
@@ -70,23 +63,60 @@ test("screen without permission explains why", async () => {
   await close();
 });
 
-test("refused action is explained, and its button remembers it", async () => {
-  const { page, close } = await site.current.open("keys", {
-    member: VIEWER,
-  });
-  await page
-    .getByRole("button", { name: /^Revoke/ })
-    .first()
-    .click();
+test("button that the service would refuse is not offered", async () => {
+  const buttons = (/** @type {Page} */ page) => page.getByRole("main").getByRole("button").allInnerTexts();
+  for (const screen of ["dashboard", "keys", "members", "roles"]) {
+    const { page, close } = await site.current.open(screen, { member: VIEWER });
+    assert.deepEqual(await buttons(page), [], screen);
+    await close();
+  }
+  const { page, close } = await site.current.open("memories", { member: VIEWER });
+  await page.getByRole("checkbox").nth(1).check();
+  assert.deepEqual(await page.getByRole("region", { name: "Selection" }).getByRole("button").allInnerTexts(), [
+    "Select all that match",
+    "Clear",
+  ]);
+  await close();
+});
+
+test("administrator is offered what only owners may do neither for owners nor for themselves", async () => {
+  const admin = await site.current.open("members", { member: ADMINISTRATOR });
+  const named = (/** @type {RegExp} */ name) =>
+    admin.page.getByRole("row", { name }).getByRole("button").allInnerTexts();
+  assert.deepEqual(await named(/maya\.okafor/), []);
+  assert.deepEqual(await named(/jonas\.weber/), ["Edit", "Remove"]);
+  assert.deepEqual(await named(/hannah\.cole/), ["Edit", "Workspaces", "Remove"]);
+  await admin.page.getByRole("button", { name: "Add member" }).click();
+  const roles = await admin.page.getByRole("dialog").getByLabel("Role").locator("option").allInnerTexts();
+  assert.ok(roles.includes("admin") && !roles.includes("owner"));
+  await admin.page.keyboard.press("Escape");
+  // The workspace would no longer exist for somebody without a role in it.
+  await admin.page.getByRole("link", { name: "Dashboard" }).click();
+  await settled(admin.page);
+  assert.equal(await admin.page.getByRole("button", { name: "Make private" }).count(), 0);
+  await admin.close();
+});
+
+test("refused action is explained, and its buttons are gone", async () => {
+  const { page, close } = await site.current.open("keys");
+  await page.route("**/mcp-keys/*", (route) =>
+    route.fulfill({
+      status: 403,
+      json: {
+        error: "forbidden",
+        message: "missing permission mcp_key:manage",
+        details: { permission: "mcp_key:manage" },
+      },
+    }),
+  );
+  const revoke = page.getByRole("button", { name: /^Revoke/ });
+  await revoke.first().click();
   const dialog = page.getByRole("dialog");
   await dialog.getByRole("button", { name: "Revoke" }).click();
   await dialog.getByText("Missing permission mcp_key:manage.").waitFor();
   await dialog.getByRole("button", { name: "Cancel" }).click();
-  const refused = page.getByRole("button", { name: /^Revoke/ }).first();
-  assert.equal(await refused.getAttribute("aria-disabled"), "true");
-  assert.equal(await refused.getAttribute("title"), "missing permission mcp_key:manage");
-  await refused.click({ force: true });
-  await page.getByText("Your role does not allow this: missing permission mcp_key:manage.").waitFor();
+  await page.getByRole("table").waitFor();
+  assert.equal(await revoke.count(), 0);
   await close();
 });
 
@@ -282,6 +312,27 @@ test("dialog ends with the session", async () => {
   await dialog.getByRole("button", { name: "Add", exact: true }).click();
   await page.getByText("You are signed out.").waitFor();
   await dialog.waitFor({ state: "hidden" });
+  await close();
+});
+
+test("what a member left running ends with the session", async () => {
+  const { page, close } = await site.current.open("members");
+  // A write that is sent again after a while.
+  const later = { status: 503, headers: { "retry-after": "8" } };
+  await page.route("**/members", (route) => route.fulfill(later), { times: 1 });
+  await page.getByRole("button", { name: "Add member" }).click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByLabel("Name").fill("Left running");
+  await dialog.getByLabel("Handle").fill("left.running");
+  let writes = 0;
+  page.on("request", (request) => (writes += Number(request.method() === "POST" && /members$/.test(request.url()))));
+  await dialog.getByRole("button", { name: "Add", exact: true }).click();
+  // Another one signs in with a link, in the same page.
+  await page.goto(site.current.demo.link(ADMINISTRATOR));
+  await page.getByRole("button", { name: "Sign in" }).click();
+  await page.getByRole("navigation").waitFor();
+  await page.waitForTimeout(9_000);
+  assert.equal(writes, 1);
   await close();
 });
 

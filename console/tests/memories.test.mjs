@@ -135,10 +135,15 @@ test("bulk update shows what was refused, item by item", async () => {
   await page.getByLabel("Select all that are shown").check();
   await page.getByRole("button", { name: "Relabel" }).click();
   const dialog = page.getByRole("dialog");
+  // What may not be lowered is left out.
   await dialog.getByLabel("Sensitivity").selectOption("public");
+  await dialog.getByText("Left out", { exact: true }).waitFor();
+  assert.ok(await dialog.getByRole("button", { name: "Nothing to change" }).isDisabled());
+  await dialog.getByLabel("Sensitivity").selectOption("");
+  await dialog.getByLabel("Audience").fill("user:maya.okafor");
   await dialog.getByRole("button", { name: /^Change / }).click();
   await dialog.getByText(/^0 of \d+ memories changed\.$/).waitFor();
-  await dialog.getByText("Missing permission memory:declassify").first().waitFor();
+  await dialog.getByText("Missing permission memory:share").first().waitFor();
   assert.equal(await dialog.getByRole("button", { name: /^Undo/ }).count(), 0);
   await close();
 });
@@ -189,7 +194,7 @@ test("review inbox leaves out what the caller may not read, and counts it", asyn
     readable = json.data.length - unread;
     await route.fulfill({ response, json });
   });
-  await page.getByRole("link", { name: "Review", exact: true }).click();
+  await page.getByRole("navigation").getByRole("link", { name: "Review" }).click();
   await page.locator(".inbox [aria-current=true]").waitFor();
   await page.getByText(`${unread} memories await review by others`).waitFor();
   assert.ok(readable > 0);

@@ -1,20 +1,24 @@
 // Tests of what the console computes itself, without a page.
 
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { test } from "node:test";
 
 import { Client } from "../page/api/client.js";
 import { ApiError, fieldProblem } from "../page/api/error.js";
 import { backlogs } from "../page/models/activity.js";
-import { coverageOf } from "../page/models/audience.js";
+import { coverageOf } from "../page/models/labels.js";
 import { BulkRun, preview } from "../page/models/bulk.js";
 import { endingText } from "../page/models/endings.js";
+import { Access } from "../page/directory.js";
 import { batchesOf, readLines, withoutRejected } from "../page/models/import-file.js";
+import { actionsOf } from "../page/models/vocabulary.js";
 import { href, parseRoute } from "../page/router.js";
 import { nearTime } from "../page/ui/format.js";
 
-/** @import { ActivityDay, BulkUpdate, MemorySummary } from "../../wasm/pkg/operations.js" */
-/** @import { ApiRequest } from "../page/api/client.js" */
+/** @import { ActivityDay, BulkUpdate, CustomRole, MemberDetails, MemorySummary } from "../../wasm/pkg/operations.js" */
+/** @import { ApiRequest, Identity } from "../page/api/client.js" */
+/** @import { Directory } from "../page/directory.js" */
 
 /**
  * @param {string} id
@@ -29,6 +33,22 @@ const memory = (id, labels) =>
     sourceId: "s",
     ...labels,
   });
+
+/**
+ * Returns what a member may do in the workspace `w`.
+ * @param {Partial<Identity>} identity
+ * @param {MemberDetails["workspace_roles"] | null} [workspaceRoles]
+ * @param {CustomRole[]} [roles]
+ */
+const accessOf = (identity, workspaceRoles = [], roles = []) =>
+  new Access(
+    /** @type {Identity} */ ({ role: "member", actions: [], ...identity }),
+    "w",
+    workspaceRoles,
+    /** @type {Directory} */ ({ roles }),
+  );
+/** What an owner may do. */
+const ALL = new Access(null, "w", null, /** @type {Directory} */ ({ roles: /** @type {CustomRole[]} */ ([]) }));
 
 test("route survives being written and parsed", () => {
   const address = href({
@@ -49,7 +69,7 @@ test("preview counts changing, unchanged and lowered memories", () => {
     memory("2", { sensitivityLabel: "public" }),
     memory("3", { sensitivityLabel: "restricted" }),
   ];
-  const { changing, unchanged, lowered } = preview(memories, { sensitivityLabel: "public" });
+  const { changing, unchanged, lowered } = preview(memories, { sensitivityLabel: "public" }, ALL);
   assert.deepEqual(
     changing.map(({ id }) => id),
     ["1", "3"],
@@ -59,13 +79,93 @@ test("preview counts changing, unchanged and lowered memories", () => {
 
 test("preview leaves out what cannot be read when it is approved or rejected", () => {
   const memories = [memory("1", {}), memory("2", { title: null }), memory("3", { reviewStatus: "approved" })];
-  const { changing, unchanged, unread } = preview(memories, { reviewStatus: "approved" });
+  const { changing, unchanged, refused } = preview(memories, { reviewStatus: "approved" }, ALL);
   assert.deepEqual(
     changing.map(({ id }) => id),
     ["1"],
   );
-  assert.deepEqual([unchanged, unread], [1, 1]);
-  assert.equal(preview(memories, { reviewStatus: "pending" }).unread, 0);
+  assert.deepEqual([unchanged, refused], [1, 1]);
+  assert.equal(preview(memories, { reviewStatus: "pending" }, ALL).refused, 0);
+});
+
+test("preview leaves out what may not be lowered", () => {
+  const access = accessOf({ actions: ["memory:update"] });
+  const memories = [memory("1", {}), memory("2", { sensitivityLabel: "restricted" })];
+  const { changing, refused, lowered } = preview(memories, { sensitivityLabel: "confidential" }, access);
+  assert.deepEqual(
+    changing.map(({ id }) => id),
+    ["1"],
+  );
+  assert.deepEqual([refused, lowered], [1, 1]);
+});
+
+test("roles permit what the reference says", () => {
+  const reference = readFileSync(new URL("../../docs/reference.md", import.meta.url), "utf8");
+  const [, table = ""] = reference.split("<!-- table built-in roles -->");
+  const [head = "", , ...rows] = table.split("<!-- end -->")[0]?.trim().split("\n") ?? [];
+  const cells = (/** @type {string} */ row) => row.split("|").map((cell) => cell.trim());
+  const [, , ...roles] = cells(head);
+  for (const [index, role] of roles.filter((role) => role !== "").entries()) {
+    const permitted = rows.map(cells).filter((row) => row[index + 2] === "yes");
+    const actions = permitted.map(([, action = ""]) => action.replaceAll("`", ""));
+    assert.deepEqual([...(actionsOf(role, []) ?? [])].toSorted(), actions.toSorted(), role);
+  }
+});
+
+test("role counts in the workspace in which it replaces the other", () => {
+  const role = /** @type {CustomRole} */ ({
+    id: "r",
+    base_role: "member",
+    is_active: false,
+    actions: { allow: ["member:manage"], deny: ["memory:review"] },
+  });
+  const there = { workspace_id: "w", role: "r" };
+  const admin = accessOf({ role: "admin", actions: [...(actionsOf("admin", []) ?? [])] }, [], [role]);
+  assert.ok(admin.holds("member:manage") && admin.covers("r") && !admin.covers("owner"));
+  // Making the workspace private would shut the administrator out.
+  assert.ok(!admin.controls);
+
+  const inactive = accessOf({ role: "admin", actions: [...(actionsOf("admin", []) ?? [])] }, [there], [role]);
+  assert.ok(inactive.holds("memory:create") && !inactive.holds("memory:review") && !inactive.controls);
+  assert.ok(inactive.holds("role:manage"), "it counts in the organisation");
+  role.is_active = true;
+  const active = accessOf({ actions: [...(actionsOf("viewer", []) ?? [])] }, [there], [role]);
+  assert.ok(active.controls && !active.holds("member:manage"));
+  assert.ok(active.hasRole("r") && !active.covers("r") && active.covers("viewer"));
+});
+
+test("action that is not known to be missing is offered until it is refused", () => {
+  const access = accessOf({ actions: ["role:read"] }, null);
+  assert.ok(access.holds("webhook:manage") && !access.holds("audit:read"));
+  access.note(new ApiError({ status: 403, code: "forbidden", message: "", details: {} }));
+  assert.ok(access.holds("webhook:manage"));
+  access.note(new ApiError({ status: 403, code: "forbidden", message: "", details: { permission: "webhook:manage" } }));
+  assert.ok(!access.holds("webhook:manage"));
+});
+
+test("audience label of another team or person does not cover the caller", () => {
+  const access = accessOf({ member: { id: "m", handle: "maya", name: "M", kind: "user", teams: ["sales"] } });
+  const labels = ["team:sales", "team:platform", "user:maya", "user:noor", "workspace:w", "org:acme"];
+  assert.deepEqual(
+    labels.filter((label) => !access.isCoveredBy(label)),
+    ["team:platform", "user:noor"],
+  );
+  assert.ok(labels.every((label) => ALL.isCoveredBy(label)));
+});
+
+test("program decides on nothing that it added", () => {
+  const member = { id: "m", handle: "m", name: "M", teams: [] };
+  const program = accessOf({ member: { ...member, kind: "service_account" } });
+  const person = accessOf({ member: { ...member, kind: "user" } });
+  const decided = [program, person].map((access) => [
+    access.decidesOn({ title: "Own", createdBy: "m" }),
+    access.decidesOn({ title: "Of others", createdBy: "n" }),
+    access.decidesOn({ title: null, createdBy: "n" }),
+  ]);
+  assert.deepEqual(decided, [
+    [false, true, false],
+    [true, true, false],
+  ]);
 });
 
 /** Returns operations that accept every bulk update but for the first `failures`, and record them. */

@@ -15,10 +15,15 @@ const RETRY_AFTER_MS_MAX = 20_000;
  * Identity of the member who is signed in, as the server says.
  * @typedef {object} Identity
  * @property {{ id: string, slug: string, name: string }} organization
- * @property {{ id: string, handle: string, name: string }} member
+ * @property {{ id: string, handle: string, name: string, kind: Member["kind"], teams: string[] }} member
+ * @property {string} role Role in the organisation.
+ * @property {Action[]} actions Actions that it permits.
  * @property {{ id: string }} session
  */
-/** @import { Created } from "./operations.js" */
+/**
+ * @import { Action, Member } from "../../../wasm/pkg/operations.js"
+ * @import { Created } from "./operations.js"
+ */
 /** @typedef {{ token: string, expires_at: string }} Token */
 
 /**

@@ -6,6 +6,7 @@ import { SENSITIVITY_LABELS } from "./vocabulary.js";
 /**
  * @import { BulkItem, BulkUpdate, MemorySummary } from "../../../wasm/pkg/operations.js"
  * @import { Operations } from "../api/operations.js"
+ * @import { Access } from "../directory.js"
  */
 
 /** Memories of one call; the maximum of the API. */
@@ -30,28 +31,34 @@ const ATTRIBUTES = ["sensitivityLabel", "audienceTag", "sourceId", "reviewStatus
  * @typedef {object} Preview
  * @property {MemorySummary[]} changing Memories that do not have the attributes yet.
  * @property {number} unchanged Number of those that have them already.
- * @property {number} unread Number of those that the caller may not read, and so not approve or reject.
- * @property {number} lowered Number of those whose sensitivity falls.
+ * @property {number} refused Number of those that the caller may not change so: neither approve or
+ *   reject, nor lower the sensitivity of.
+ * @property {number} lowered Number of those whose sensitivity would fall.
  */
 
 /**
  * Compares memories with the attributes that an update would set.
  * @param {MemorySummary[]} memories
  * @param {Change} change
+ * @param {Pick<Access, "decidesOn" | "holds">} access
  * @returns {Preview}
  */
-export function preview(memories, change) {
+export function preview(memories, change, access) {
   const set = ATTRIBUTES.filter((attribute) => change[attribute] !== undefined);
-  const decides = change.reviewStatus === "approved" || change.reviewStatus === "rejected";
-  const readable = decides ? memories.filter(({ title }) => title !== null) : memories;
-  const changing = readable.filter((memory) => set.some((attribute) => memory[attribute] !== change[attribute]));
-  const { sensitivityLabel } = change;
+  const { sensitivityLabel, reviewStatus } = change;
+  const decides = reviewStatus === "approved" || reviewStatus === "rejected";
   const rank = (/** @type {string} */ label) => SENSITIVITY_LABELS.findIndex((other) => other === label);
-  const lowered = sensitivityLabel
-    ? changing.filter((memory) => rank(memory.sensitivityLabel) > rank(sensitivityLabel)).length
-    : 0;
-  const unchanged = readable.length - changing.length;
-  return { changing, unchanged, unread: memories.length - readable.length, lowered };
+  const isLowered = (/** @type {MemorySummary} */ memory) =>
+    sensitivityLabel !== undefined && rank(memory.sensitivityLabel) > rank(sensitivityLabel);
+  const lowers = access.holds("memory:declassify");
+  const allowed = memories.filter((memory) => (!decides || access.decidesOn(memory)) && (lowers || !isLowered(memory)));
+  const changing = allowed.filter((memory) => set.some((attribute) => memory[attribute] !== change[attribute]));
+  return {
+    changing,
+    unchanged: allowed.length - changing.length,
+    refused: memories.length - allowed.length,
+    lowered: memories.filter(isLowered).length,
+  };
 }
 
 /**

@@ -1,9 +1,9 @@
-// Audience labels of a workspace, to choose from.
+// Audience labels of a workspace: whom its own covers, and those to choose from.
 
 import { ApiError } from "../api/error.js";
 
 /**
- * @import { WorkspaceLabel } from "../../../wasm/pkg/operations.js"
+ * @import { Workspace, WorkspaceLabel } from "../../../wasm/pkg/operations.js"
  * @import { Operations } from "../api/operations.js"
  */
 
@@ -21,3 +21,17 @@ export async function readLabels(operations, workspace) {
     return [];
   }
 }
+
+/**
+ * Names the people of a workspace.
+ * @param {Pick<Workspace, "access">} workspace
+ */
+export const peopleOf = ({ access }) =>
+  access === "private" ? "members with a role in it, and owners" : "every member of the organisation";
+
+/**
+ * Says whom the label of a workspace covers.
+ * @param {Pick<Workspace, "access" | "slug">} workspace
+ */
+export const coverageOf = (workspace) =>
+  `The workspace is ${workspace.access}: workspace:${workspace.slug} covers ${peopleOf(workspace)}.`;

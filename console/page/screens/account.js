@@ -4,7 +4,7 @@ import { PagedList } from "../api/list.js";
 import { endingText } from "../models/endings.js";
 import { openForm } from "../ui/actions.js";
 import { capital } from "../ui/format.js";
-import { html, nothing, repeat } from "../ui/lit.js";
+import { byId, html, nothing } from "../ui/lit.js";
 import { stateBadge, time } from "../ui/marks.js";
 import { actionsHeading, empty, listView, pageHeader, table } from "../ui/parts.js";
 
@@ -28,15 +28,14 @@ const KINDS = {
 export const creations = (created) => html`
   <p>This was created with it. What belongs to you goes on working:</p>
   <ul class="rows">
-    ${repeat(
+    ${byId(
       created,
-      ({ id }) => id,
       ({ kind, name, state, ended_reason, ended_at }) =>
         html`<li>
           <div>
             <strong>${name}</strong>
             <p class="faint">${KINDS[kind]}</p>
-            ${ended_reason === null ? nothing : html`<p class="faint">${endingText(ended_reason, ended_at)}</p>`}
+            ${ended_reason === null ? nothing : html`<p class="faint">${endingText(ended_reason, ended_at, kind !== "token")}</p>`}
           </div>
           ${stateBadge(state)}
         </li>`,
@@ -72,11 +71,7 @@ export class AccountScreen {
           items: (credentials) =>
             table(
               ["Name", "Created", "Last used", "Expires", actionsHeading],
-              repeat(
-                credentials,
-                ({ id }) => id,
-                (credential) => this.#row(credential),
-              ),
+              byId(credentials, (credential) => this.#row(credential)),
             ),
           empty: empty({ symbol: "key", title: "Nothing", text: "Nothing acts as you." }),
         })}
@@ -118,7 +113,6 @@ export class AccountScreen {
     created.reload();
     openForm(this.#context, {
       title: `End ${name}?`,
-      operation: "endCredential",
       submit: "End",
       isDangerous: true,
       fields: () => html`

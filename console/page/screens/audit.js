@@ -4,15 +4,14 @@ import { PagedList } from "../api/list.js";
 import { OUTCOMES, RESOURCE_KINDS } from "../models/vocabulary.js";
 import { href } from "../router.js";
 import { capital, fullTime, shortId, words } from "../ui/format.js";
-import { html, nothing, repeat } from "../ui/lit.js";
+import { byId, html, nothing } from "../ui/lit.js";
 import { icon, stateBadge } from "../ui/marks.js";
-import { empty, Filters, listView, pageHeader, table } from "../ui/parts.js";
+import { described, empty, Filters, listView, named, pageHeader, spoken, table } from "../ui/parts.js";
 
 /**
  * @import { AuditEntry } from "../../../wasm/pkg/operations.js"
  * @import { Context } from "../context.js"
  * @import { Route } from "../router.js"
- * @import { Option } from "../ui/parts.js"
  */
 
 const FILTERS = ["actor_id", "action", "resource_kind", "resource_id", "outcome", "since", "until"];
@@ -64,11 +63,7 @@ export class AuditScreen {
         ${listView(this.#list, {
           items: (entries) =>
             html`<ul class="entries">
-              ${repeat(
-                entries,
-                ({ id }) => id,
-                (entry) => this.#entry(entry),
-              )}
+              ${byId(entries, (entry) => this.#entry(entry))}
             </ul>`,
           empty: empty({ symbol: "audit", title: "No entries", text: "Nothing in the log matches." }),
         })}
@@ -78,14 +73,12 @@ export class AuditScreen {
 
   #filterForm() {
     const filters = this.#filters;
-    const named = (/** @type {readonly string[]} */ values) =>
-      values.map((name) => /** @type {Option} */ ([name, capital(words(name))]));
-    const members = this.#context.directory.members.map(({ id, name }) => /** @type {Option} */ ([id, name]));
+    const members = named(this.#context.directory.members);
     return filters.render(html`
       ${members.length > 0 ? filters.select("actor_id", "By", members) : nothing}
       ${filters.input("action", "Action", { placeholder: "memory.bulk_update" })}
-      ${filters.select("resource_kind", "Concerns", named(RESOURCE_KINDS))}
-      ${filters.select("outcome", "Outcome", named(OUTCOMES))} ${filters.input("since", "From", { type: "date" })}
+      ${filters.select("resource_kind", "Concerns", spoken(RESOURCE_KINDS))}
+      ${filters.select("outcome", "Outcome", spoken(OUTCOMES))} ${filters.input("since", "From", { type: "date" })}
       ${filters.input("until", "Before", { type: "date" })}
     `);
   }
@@ -95,12 +88,7 @@ export class AuditScreen {
     const { directory, workspace } = this.#context;
     const actor = entry.actor_id === null ? "The service" : directory.memberName(entry.actor_id);
     const fact = (/** @type {string} */ name, /** @type {string | null} */ value) =>
-      value === null
-        ? nothing
-        : html`<div>
-            <dt>${name}</dt>
-            <dd><code>${value}</code></dd>
-          </div>`;
+      value === null ? nothing : described(name, html`<code>${value}</code>`);
     const { kind, id } = entry.resource;
     const sameResource = href({
       workspace: workspace.slug,
@@ -120,7 +108,7 @@ export class AuditScreen {
           </summary>
           <div class="entry-body">
             ${entry.reason === null ? nothing : html`<p class="grave-text">${capital(entry.reason)}</p>`}
-            ${entry.own ? html`<p class="faint">Who decided had added or last changed the memory, too.</p>` : nothing}
+            ${entry.own ? html`<p class="faint">Whoever decided had also added or last changed the memory.</p>` : nothing}
             ${changes(entry.before, entry.after)}
             <dl class="facts">
               ${fact("Resource", id)} ${fact("Operation", entry.operation_id)}

@@ -1,14 +1,13 @@
 // A bulk update of selected memories: choice, preview, progress, results and undoing.
 
-import { coverageOf } from "../models/audience.js";
 import { BulkRun, impactOf, preview } from "../models/bulk.js";
-import { readLabels } from "../models/labels.js";
+import { coverageOf, readLabels } from "../models/labels.js";
 import { AUDIENCE_PATTERN, REVIEW_STATUSES, SENSITIVITY_LABELS } from "../models/vocabulary.js";
 import { runOperation, Task, textOf } from "../ui/actions.js";
 import { capital, count, number } from "../ui/format.js";
 import { html, nothing } from "../ui/lit.js";
 import { stateBadge } from "../ui/marks.js";
-import { labelList, selectField, table, taskProblem, textField } from "../ui/parts.js";
+import { described, labelList, named, selectField, spoken, table, taskProblem, textField } from "../ui/parts.js";
 
 /**
  * @import { BulkItem, MemorySummary, WorkspaceLabel } from "../../../wasm/pkg/operations.js"
@@ -20,15 +19,11 @@ import { labelList, selectField, table, taskProblem, textField } from "../ui/par
 /** @typedef {"labels" | "review"} Kind */
 
 const TITLES = { labels: "Relabel", review: "Review" };
-const OPERATIONS = { labels: "relabel", review: "review" };
 /** Results that are shown at once; failures come first. */
 const RESULTS_SHOWN_MAX = 200;
 
-/** @param {readonly string[]} values */
-const kept = (values) => [
-  /** @type {Option} */ (["", "Leave as it is"]),
-  ...values.map((value) => /** @type {Option} */ ([value, capital(value)])),
-];
+/** @type {Option} */
+const KEPT = ["", "Leave as it is"];
 
 /** @typedef {Awaited<ReturnType<typeof impactOf>>} Effect */
 
@@ -99,7 +94,7 @@ class BulkDialog {
   /** Asks whom the change that is chosen concerns. */
   #ask() {
     const change = this.#change;
-    const { changing } = preview(this.#memories, change);
+    const { changing } = preview(this.#memories, change, this.#context.access);
     return this.#effectTask.run(async () => {
       const effect = await impactOf(this.#context.operations, changing, change);
       // Another change may have been chosen meanwhile.
@@ -122,7 +117,7 @@ class BulkDialog {
       event.preventDefault();
       this.#submit();
     };
-    const { changing } = preview(this.#memories, this.#change);
+    const { changing } = preview(this.#memories, this.#change, this.#context.access);
     const anyway = this.#coversNobody ? " anyway" : "";
     return html`
       <form @input=${update} @submit=${submit}>
@@ -146,7 +141,7 @@ class BulkDialog {
       await this.#ask();
       if (this.#effect === null || this.#coversNobody || this.#isClosed) return;
     }
-    const { changing } = preview(this.#memories, this.#change);
+    const { changing } = preview(this.#memories, this.#change, this.#context.access);
     this.#start(new BulkRun([{ memories: changing, change: this.#change }]), false);
   }
 
@@ -157,11 +152,11 @@ class BulkDialog {
 
   #labelFields() {
     const { directory, workspace } = this.#context;
-    const sources = directory.sources.map(({ id, name }) => /** @type {Option} */ ([id, name]));
+    const sources = named(directory.openSources);
     return html`
       <div class="field-row">
-        ${selectField({ name: "sensitivityLabel", label: "Sensitivity", values: kept(SENSITIVITY_LABELS) })}
-        ${selectField({ name: "sourceId", label: "Source", values: [["", "Leave as it is"], ...sources] })}
+        ${selectField({ name: "sensitivityLabel", label: "Sensitivity", values: [KEPT, ...spoken(SENSITIVITY_LABELS)] })}
+        ${selectField({ name: "sourceId", label: "Source", values: [KEPT, ...sources] })}
       </div>
       ${textField({
         name: "audienceTag",
@@ -177,41 +172,20 @@ class BulkDialog {
   }
 
   #reviewField() {
-    return selectField({ name: "reviewStatus", label: "Review status", values: kept(REVIEW_STATUSES) });
+    return selectField({ name: "reviewStatus", label: "Review status", values: [KEPT, ...spoken(REVIEW_STATUSES)] });
   }
 
   #previewView() {
     if (Object.keys(this.#change).length === 0) return html`<p class="faint">Choose what to change.</p>`;
-    const { changing, unchanged, unread, lowered } = preview(this.#memories, this.#change);
+    const { changing, unchanged, refused, lowered } = preview(this.#memories, this.#change, this.#context.access);
     return html`
       <dl class="counts">
-        <div>
-          <dt>Will change</dt>
-          <dd>${number(changing.length)}</dd>
-        </div>
-        <div>
-          <dt>Already so</dt>
-          <dd>${number(unchanged)}</dd>
-        </div>
-        ${
-          unread > 0
-            ? html`<div class="notice">
-                <dt>Hidden from you</dt>
-                <dd>${number(unread)}</dd>
-              </div>`
-            : nothing
-        }
-        ${
-          lowered > 0
-            ? html`<div class="notice">
-                <dt>Less protected</dt>
-                <dd>${number(lowered)}</dd>
-              </div>`
-            : nothing
-        }
+        ${described("Will change", number(changing.length))} ${described("Already so", number(unchanged))}
+        ${refused > 0 ? described("Left out", number(refused), "notice") : nothing}
+        ${lowered > 0 ? described("Less protected", number(lowered), "notice") : nothing}
       </dl>
       ${lowered > 0 ? html`<p>Lowering a sensitivity needs the action <code>memory:declassify</code>.</p>` : nothing}
-      ${unread > 0 ? html`<p>Only what you may read can be approved or rejected.</p>` : nothing}
+      ${refused > 0 ? html`<p>Left out is what you may not change so: only what you can read is approved or rejected.</p>` : nothing}
       ${changing.length > 0 ? this.#effectView(changing.length) : nothing}
     `;
   }
@@ -232,7 +206,7 @@ class BulkDialog {
     }
     const of = changing > summary.requested ? `Of the first ${number(summary.requested)}: ` : "";
     const [gain, lose] = [impact.members_gaining, impact.members_losing].map((members) => count(members, "member"));
-    const refused = summary.failed > 0 ? ` ${capital(count(summary.failed, "change"))} would be refused.` : "";
+    const refused = summary.failed > 0 ? ` ${count(summary.failed, "change")} would be refused.` : "";
     const partly = impact.is_complete ? "" : " The organisation has more members than were considered.";
     return html`
       <p>${of}${gain} could read what they cannot read now, ${lose} could no longer.${partly}${refused}</p>
@@ -255,7 +229,7 @@ class BulkDialog {
     const run = this.#run;
     if (run === null) return;
     const { operations, refresh } = this.#context;
-    await runOperation(this.#context, this.#task, OPERATIONS[this.#kind], () => run.run(operations, refresh));
+    await runOperation(this.#context, this.#task, () => run.run(operations, refresh));
   }
 
   /** @param {BulkRun} run */
@@ -272,7 +246,7 @@ class BulkDialog {
       <footer>
         ${this.#task.error && !run.isDone ? html`<button type="button" class="primary" @click=${() => this.#continue()}>Continue</button>` : nothing}
         ${
-          run.isDone && run.succeeded > 0 && !this.#isUndo
+          run.isDone && run.succeeded > 0 && this.#mayUndo
             ? html`<button type="button" @click=${() => this.#start(run.undo(), true)}>
                 Undo ${number(run.succeeded)}
               </button>`
@@ -288,6 +262,11 @@ class BulkDialog {
         </button>
       </footer>
     `;
+  }
+
+  /** False for what is an undoing, or raised sensitivities that the caller may not lower again. */
+  get #mayUndo() {
+    return !this.#isUndo && (!this.#change.sensitivityLabel || this.#context.access.holds("memory:declassify"));
   }
 
   /** @param {BulkRun} run */

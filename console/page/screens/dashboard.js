@@ -3,27 +3,31 @@
 
 import { ApiError } from "../api/error.js";
 import { ACTIVITY_DAYS, backlogs } from "../models/activity.js";
-import { peopleOf } from "../models/audience.js";
+import { peopleOf } from "../models/labels.js";
 import { endingText } from "../models/endings.js";
 import { href } from "../router.js";
-import { actionButton, confirm, Task } from "../ui/actions.js";
+import { confirm, Task } from "../ui/actions.js";
 import { capital, count, number, shortDate, words } from "../ui/format.js";
 import { html, nothing, svg } from "../ui/lit.js";
 import { icon, stateBadge, tag, time } from "../ui/marks.js";
 import { empty, loading, pageHeader, problem } from "../ui/parts.js";
 
 /**
- * @import { ActivityDay, ChatSummary, ChecklistStep, ConnectorHealth, DashboardSummary, McpKeySummary } from "../../../wasm/pkg/operations.js"
+ * @import { Action, ActivityDay, ChatSummary, ChecklistStep, ConnectorHealth, DashboardSummary, McpKeySummary } from "../../../wasm/pkg/operations.js"
  * @import { Context } from "../context.js"
  */
 
-/** Screens on which the steps of the checklist are taken; others are taken elsewhere. @type {Record<string, string>} */
-const STEP_SCREENS = {
-  ingest_first_memory: "import",
-  create_mcp_key: "keys",
-  invite_teammate: "members",
-  add_webhook: "webhooks",
-  clear_review_backlog: "review",
+/**
+ * Screens on which the steps of the checklist are taken, and the actions that they require; others
+ * are taken elsewhere.
+ * @type {Record<string, [screen: string, needs: Action]>}
+ */
+const STEPS = {
+  ingest_first_memory: ["import", "memory:create"],
+  create_mcp_key: ["keys", "mcp_key:manage"],
+  invite_teammate: ["members", "member:manage"],
+  add_webhook: ["webhooks", "webhook:manage"],
+  clear_review_backlog: ["review", "memory:review"],
 };
 
 /** Connectors that need attention come first. @type {Record<string, number>} */
@@ -72,6 +76,7 @@ export class DashboardScreen {
     try {
       const activity = await operations.getActivity(workspace.id, { days: ACTIVITY_DAYS });
       this.#days = activity.days;
+      this.#hasActivityFailed = false;
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
       this.#hasActivityFailed = true;
@@ -93,25 +98,24 @@ export class DashboardScreen {
   }
 
   #accessButton() {
-    const { operations, workspace, refresh } = this.#context;
+    const { operations, workspace, refresh, access: rights } = this.#context;
+    if (!rights.controls) return nothing;
     const isPrivate = workspace.access === "private";
     const access = isPrivate ? "open" : "private";
     const label = isPrivate ? "Open to everybody" : "Make private";
-    const operation = "setWorkspaceAccess";
     const run = () =>
       confirm(this.#context, {
         title: isPrivate ? `Open ${workspace.name}?` : `Make ${workspace.name} private?`,
-        operation,
         submit: label,
         isDangerous: !isPrivate,
-        text: `From then on it exists for ${peopleOf({ access })}, and so do its memories, by their labels.`,
+        text: `From then on it exists for ${peopleOf({ access })}; its memories for those of them whom their labels cover.`,
         run: async () => {
           await operations.setWorkspaceAccess(workspace.id, { access });
           workspace.access = access;
           refresh();
         },
       });
-    return actionButton(this.#context, { operation, label, run });
+    return html`<button type="button" @click=${run}>${label}</button>`;
   }
 
   /** @param {DashboardSummary} summary */
@@ -143,7 +147,7 @@ export class DashboardScreen {
         <p class="figure">${number(backlog)}</p>
         ${points.length > 0 ? line(`Backlog of the last ${points.length} days (UTC), now ${backlog}`, points) : nothing}
         <p class="tile-foot">
-          ${backlog === 0 ? html`${icon("check")}All reviewed` : html`<a href=${this.#href("review")}>Review ${count(backlog, "memory", "memories")}</a>`}
+          ${backlog === 0 ? html`${icon("check")}All reviewed` : !this.#context.access.holds("memory:review") ? nothing : html`<a href=${this.#href("review")}>Review ${count(backlog, "memory", "memories")}</a>`}
         </p>
       </section>
     `;
@@ -219,8 +223,8 @@ export class DashboardScreen {
   #checklist(steps) {
     const done = steps.filter(({ completed }) => completed).length;
     const item = (/** @type {ChecklistStep} */ step) => {
-      const screen = STEP_SCREENS[step.step_id];
-      const isOffered = !step.completed && screen !== undefined && this.#context.access.refusal(screen) === null;
+      const [screen = "", needs] = STEPS[step.step_id] ?? [];
+      const isOffered = !step.completed && needs && this.#context.access.holds(needs);
       return html`
         <li class=${step.completed ? "done" : ""}>
           ${icon(step.completed ? "check" : "dot")}

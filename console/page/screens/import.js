@@ -1,13 +1,13 @@
 // The import of a file of JSON lines: choice, check, progress, and the outcome of each line.
 
-import { coverageOf } from "../models/audience.js";
+import { coverageOf } from "../models/labels.js";
 import { batchesOf, readLines, withoutRejected } from "../models/import-file.js";
 import { href } from "../router.js";
 import { actionButton, openForm, runOperation, Task, textOf } from "../ui/actions.js";
 import { capital, count, number } from "../ui/format.js";
 import { html, nothing } from "../ui/lit.js";
 import { icon, stateBadge } from "../ui/marks.js";
-import { options, pageHeader, table, taskProblem, textField } from "../ui/parts.js";
+import { described, named, options, pageHeader, table, taskProblem, textField } from "../ui/parts.js";
 
 /**
  * @import { ApiError } from "../api/error.js"
@@ -18,6 +18,8 @@ import { options, pageHeader, table, taskProblem, textField } from "../ui/parts.
 
 const EXAMPLE = `{"title":"Who is on call","content":"Maya until Friday.","sensitivity_label":"internal"}
 {"title":"Prices of next year","content":"…","source_key":"prices","audience_tag":"team:sales"}`;
+/** @type {readonly IngestOutcome[]} */
+const OUTCOMES = ["created", "updated", "unchanged", "erased"];
 /** Lines that are shown at once; those with a problem come first. */
 const LINES_SHOWN_MAX = 200;
 
@@ -46,7 +48,7 @@ export class ImportScreen {
   }
 
   open() {
-    this.#source = this.#context.directory.sources[0]?.id ?? "";
+    this.#source = this.#context.directory.openSources[0]?.id ?? "";
   }
 
   render() {
@@ -57,7 +59,7 @@ export class ImportScreen {
   }
 
   #sourceCard() {
-    const { sources } = this.#context.directory;
+    const sources = this.#context.directory.openSources;
     const choose = (/** @type {Event} */ event) => {
       this.#source = /** @type {HTMLSelectElement} */ (event.currentTarget).value;
     };
@@ -68,17 +70,10 @@ export class ImportScreen {
           <label>
             <span>Source of the memories</span>
             <select @change=${choose} ?disabled=${isStarted || sources.length === 0}>
-              ${
-                sources.length > 0
-                  ? options(
-                      sources.map(({ id, name }) => [id, name]),
-                      this.#source,
-                    )
-                  : html`<option>No source yet</option>`
-              }
+              ${sources.length > 0 ? options(named(sources), this.#source) : html`<option>No source yet</option>`}
             </select>
           </label>
-          ${isStarted ? nothing : actionButton(this.#context, { operation: "createSource", label: "New source", symbol: "plus", run: () => this.#createSource() })}
+          ${isStarted ? nothing : actionButton(this.#context, { needs: "connector:manage", label: "New source", symbol: "plus", run: () => this.#createSource() })}
         </div>
       </section>
     `;
@@ -136,14 +131,8 @@ export class ImportScreen {
           </button>
         </div>
         <dl class="counts">
-          <div>
-            <dt>Valid lines</dt>
-            <dd>${number(valid)}</dd>
-          </div>
-          <div class=${invalid > 0 ? "grave" : ""}>
-            <dt>With a problem</dt>
-            <dd>${number(invalid)}</dd>
-          </div>
+          ${described("Valid lines", number(valid))}
+          ${described("With a problem", number(invalid), invalid > 0 ? "grave" : "")}
           ${outcomes.size > 0 ? outcomeCounts(outcomes) : nothing}
         </dl>
         ${
@@ -155,12 +144,12 @@ export class ImportScreen {
             : nothing
         }
         ${taskProblem(this.#task)}
-        ${this.#source === "" ? html`<p class="grave-text">Create a source first.</p>` : nothing}
+        ${this.#source === "" ? html`<p class="grave-text">A source must be created first.</p>` : nothing}
         ${
           isDone
             ? html`<p>
                 New memories await review.
-                <a href=${href({ workspace: this.#context.workspace.slug, screen: "review" })}>Review them</a>
+                ${this.#context.access.holds("memory:review") ? html`<a href=${href({ workspace: this.#context.workspace.slug, screen: "review" })}>Review them</a>` : nothing}
               </p>`
             : html`<div class="actions">
                 <button type="button" class="primary" ?disabled=${!canImport} @click=${() => this.#import(file)}>
@@ -181,7 +170,7 @@ export class ImportScreen {
    */
   #state(valid, outcomes, isDone) {
     const answered = outcomes.size;
-    const erased = [...outcomes.values()].filter((outcome) => outcome === "erased").length;
+    const erased = numberOf(outcomes, "erased");
     const left = erased === 0 ? "" : ` ${count(erased, "memory was", "memories were")} erased and left out.`;
     if (isDone) return `${count(valid - erased, "memory", "memories")} imported.${left}`;
     const progress = `${number(answered)} of ${number(valid)} answered`;
@@ -194,7 +183,7 @@ export class ImportScreen {
    */
   async #import({ batches, outcomes }) {
     const { operations, workspace } = this.#context;
-    await runOperation(this.#context, this.#task, "ingestMemories", async () => {
+    await runOperation(this.#context, this.#task, async () => {
       for (let batch = batches[0]; batch; batch = batches[0]) {
         const memories = batch.flatMap(({ memory }) => memory ?? []);
         /** @type {Line[]} */
@@ -222,7 +211,6 @@ export class ImportScreen {
     const { operations, directory } = this.#context;
     openForm(this.#context, {
       title: "New source",
-      operation: "createSource",
       submit: "Create",
       fields: (/** @type {ApiError | null} */ error) => html`
         ${textField({ name: "name", label: "Name", hint: "Such as Handbook.", error })}
@@ -244,28 +232,14 @@ export class ImportScreen {
 }
 
 /** @param {Map<number, IngestOutcome>} outcomes */
-function outcomeCounts(outcomes) {
-  const numberOf = (/** @type {IngestOutcome} */ wanted) =>
-    [...outcomes.values()].filter((outcome) => outcome === wanted).length;
-  return html`
-    <div>
-      <dt>Created</dt>
-      <dd>${number(numberOf("created"))}</dd>
-    </div>
-    <div>
-      <dt>Updated</dt>
-      <dd>${number(numberOf("updated"))}</dd>
-    </div>
-    <div>
-      <dt>Unchanged</dt>
-      <dd>${number(numberOf("unchanged"))}</dd>
-    </div>
-    <div>
-      <dt>Erased</dt>
-      <dd>${number(numberOf("erased"))}</dd>
-    </div>
-  `;
-}
+const outcomeCounts = (outcomes) =>
+  OUTCOMES.map((wanted) => described(capital(wanted), number(numberOf(outcomes, wanted))));
+
+/**
+ * @param {Map<number, IngestOutcome>} outcomes
+ * @param {IngestOutcome} wanted
+ */
+const numberOf = (outcomes, wanted) => [...outcomes.values()].filter((outcome) => outcome === wanted).length;
 
 /** @param {ImportFile} file */
 function linesTable({ lines, outcomes }) {

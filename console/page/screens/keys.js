@@ -1,19 +1,28 @@
 // The MCP keys of a workspace.
 
 import { PagedList } from "../api/list.js";
-import { coverageOf } from "../models/audience.js";
+import { coverageOf } from "../models/labels.js";
 import { endingText } from "../models/endings.js";
 import { MCP_CLIENTS } from "../models/vocabulary.js";
-import { actionButton, confirm, listOf, openForm, openMessage, textOf } from "../ui/actions.js";
+import { actionButton, confirm, createButton, listOf, openForm, openMessage, textOf } from "../ui/actions.js";
 import { capital, words } from "../ui/format.js";
-import { html, nothing, repeat } from "../ui/lit.js";
+import { byId, html, nothing } from "../ui/lit.js";
 import { stateBadge, tag, time } from "../ui/marks.js";
-import { actionsHeading, empty, listView, pageHeader, secretBox, selectField, table, textField } from "../ui/parts.js";
+import {
+  actionsHeading,
+  empty,
+  listView,
+  pageHeader,
+  secretBox,
+  selectField,
+  spoken,
+  table,
+  textField,
+} from "../ui/parts.js";
 
 /**
  * @import { IssuedMcpKey, McpKeySummary } from "../../../wasm/pkg/operations.js"
  * @import { Context } from "../context.js"
- * @import { Option } from "../ui/parts.js"
  */
 
 const DAY_SECONDS = 24 * 60 * 60;
@@ -36,13 +45,7 @@ export class KeysScreen {
   }
 
   render() {
-    const create = actionButton(this.#context, {
-      operation: "createMcpKey",
-      label: "New key",
-      symbol: "plus",
-      look: "primary",
-      run: () => this.#create(),
-    });
+    const create = createButton(this.#context, "mcp_key:manage", "New key", () => this.#create());
     return html`
       ${pageHeader({ title: "MCP keys", lead: "A key lets an assistant read the memories of its audience here.", actions: create })}
       <section class="card flush" aria-label="MCP keys">
@@ -58,17 +61,16 @@ export class KeysScreen {
   #table(keys) {
     return table(
       ["Name", "State", "Audience", "Last used", "Rotate by", actionsHeading],
-      repeat(
-        keys,
-        ({ id }) => id,
-        (key) => this.#row(key),
-      ),
+      byId(keys, (key) => this.#row(key)),
     );
   }
 
   /** @param {McpKeySummary} key */
   #row(key) {
     const { name } = key;
+    const { access } = this.#context;
+    // The key then acts as the caller, whom its audience must cover.
+    const isRotated = key.audience.every((label) => access.isCoveredBy(label));
     return html`
       <tr>
         <th scope="row">${name} <span class="faint block">${capital(words(key.client))}</span></th>
@@ -82,13 +84,14 @@ export class KeysScreen {
         <td>
           <div class="actions">
             ${actionButton(this.#context, {
-              operation: "rotateMcpKey",
+              needs: "mcp_key:manage",
               label: "Rotate",
               name: `Rotate ${name}`,
+              isOffered: isRotated,
               run: () => this.#rotate(key),
             })}
             ${actionButton(this.#context, {
-              operation: "revokeMcpKey",
+              needs: "mcp_key:manage",
               label: "Revoke",
               name: `Revoke ${name}`,
               look: "danger",
@@ -102,15 +105,13 @@ export class KeysScreen {
 
   #create() {
     const { operations, workspace } = this.#context;
-    const clients = MCP_CLIENTS.map((client) => /** @type {Option} */ ([client, capital(words(client))]));
     openForm(this.#context, {
       title: "New MCP key",
-      operation: "createMcpKey",
       submit: "Create",
       fields: (error) => html`
         <div class="field-row">
           ${textField({ name: "name", label: "Name", hint: "Such as whose computer it is on.", error })}
-          ${selectField({ name: "client", label: "Client", values: clients, error })}
+          ${selectField({ name: "client", label: "Client", values: spoken(MCP_CLIENTS), error })}
         </div>
         ${textField({
           name: "audience",
@@ -147,7 +148,6 @@ export class KeysScreen {
     const { operations, workspace } = this.#context;
     confirm(this.#context, {
       title: `Rotate ${name}?`,
-      operation: "rotateMcpKey",
       submit: "Rotate",
       text: "The old key stops working at once. The new one acts as you.",
       run: async () => {
@@ -162,7 +162,6 @@ export class KeysScreen {
     const { operations, workspace } = this.#context;
     confirm(this.#context, {
       title: `Revoke ${name}?`,
-      operation: "revokeMcpKey",
       submit: "Revoke",
       isDangerous: true,
       text: "The key stops working at once, and cannot be restored.",

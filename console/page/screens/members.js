@@ -2,11 +2,31 @@
 
 import { PagedList } from "../api/list.js";
 import { BUILT_IN_ROLES, SLUG_PATTERN } from "../models/vocabulary.js";
-import { actionButton, confirm, listOf, openForm, openMessage, runDirectly, textOf } from "../ui/actions.js";
+import {
+  actionButton,
+  confirm,
+  createButton,
+  listOf,
+  openForm,
+  openMessage,
+  runDirectly,
+  textOf,
+} from "../ui/actions.js";
 import { words } from "../ui/format.js";
-import { html, nothing, repeat } from "../ui/lit.js";
+import { byId, html, nothing } from "../ui/lit.js";
 import { tag, time } from "../ui/marks.js";
-import { actionsHeading, empty, listView, pageHeader, secretBox, selectField, table, textField } from "../ui/parts.js";
+import {
+  actionsHeading,
+  described,
+  empty,
+  listView,
+  named,
+  pageHeader,
+  secretBox,
+  selectField,
+  table,
+  textField,
+} from "../ui/parts.js";
 
 /**
  * @import { AddedMember, Member, MemberDetails, Workspace } from "../../../wasm/pkg/operations.js"
@@ -35,13 +55,7 @@ export class MembersScreen {
   }
 
   render() {
-    const add = actionButton(this.#context, {
-      operation: "addMember",
-      label: "Add member",
-      symbol: "plus",
-      look: "primary",
-      run: () => this.#add(),
-    });
+    const add = createButton(this.#context, "member:manage", "Add member", () => this.#add());
     return html`
       ${pageHeader({ title: "Members", lead: "People and programs, and what they may do.", actions: add })}
       <section class="card flush" aria-label="Members">
@@ -57,71 +71,80 @@ export class MembersScreen {
   #table(members) {
     return table(
       ["Name", "Role", "Teams", "Added", actionsHeading],
-      repeat(
-        members,
-        ({ id }) => id,
-        (member) => this.#row(member),
-      ),
+      byId(members, (member) => this.#row(member)),
     );
   }
 
   /** @param {Member} member */
   #row(member) {
     const { name, handle, kind } = member;
+    const { access, directory } = this.#context;
     return html`
       <tr>
         <th scope="row">
           ${name} <span class="faint block">${handle}${kind === "user" ? nothing : html` · ${words(kind)}`}</span>
         </th>
-        <td data-label="Role">${this.#context.directory.roleName(member.role)}</td>
+        <td data-label="Role">${directory.roleName(member.role)}</td>
         <td data-label="Teams">
           <span class="tags"
             >${member.teams.length > 0 ? member.teams.map(tag) : html`<span class="faint">none</span>`}</span
           >
         </td>
         <td data-label="Added" class="nowrap">${time(member.created_at)}</td>
-        <td>
-          <div class="actions">
-            ${actionButton(this.#context, {
-              operation: "updateMember",
-              label: "Edit",
-              name: `Edit ${name}`,
-              run: () => this.#edit(member),
-            })}
-            ${actionButton(this.#context, {
-              operation: "assignWorkspaceRole",
-              label: "Workspaces",
-              name: `Workspaces of ${name}`,
-              run: () => this.#assign(member),
-            })}
-            ${actionButton(this.#context, {
-              operation: "removeMember",
-              label: "Remove",
-              name: `Remove ${name}`,
-              look: "danger",
-              run: () => this.#remove(member),
-            })}
-          </div>
-        </td>
+        <td>${access.covers(member.role) ? this.#actions(member) : nothing}</td>
       </tr>
     `;
   }
 
+  /** @param {Member} member */
+  #actions(member) {
+    const { name } = member;
+    const needs = "member:manage";
+    return html`
+      <div class="actions">
+        ${actionButton(this.#context, { needs, label: "Edit", name: `Edit ${name}`, run: () => this.#edit(member) })}
+        ${actionButton(this.#context, {
+          needs,
+          label: "Workspaces",
+          name: `Workspaces of ${name}`,
+          isOffered: this.#mayAssign(member),
+          run: () => this.#assign(member),
+        })}
+        ${actionButton(this.#context, {
+          needs,
+          label: "Remove",
+          name: `Remove ${name}`,
+          look: "danger",
+          run: () => this.#remove(member),
+        })}
+      </div>
+    `;
+  }
+
   /**
-   * Returns the roles that a member can hold; those of one workspace only there.
+   * Returns false for the caller, unless it is an owner: others do not change their own roles.
+   * @param {Member} member
+   */
+  #mayAssign({ id }) {
+    return this.#context.access.isOwner || id !== this.#context.member?.id;
+  }
+
+  /**
+   * Returns the roles that the caller can give to a member; those of one workspace only there.
    * @returns {Option[]}
    */
   #roleOptions(isOrganizationWide = false) {
-    const roles = this.#context.directory.roles.filter(
-      ({ workspace_id }) => !isOrganizationWide || workspace_id === null,
+    const { access, directory } = this.#context;
+    const roles = directory.roles.filter(
+      ({ is_active, workspace_id }) => is_active && (!isOrganizationWide || workspace_id === null),
     );
-    return [...BUILT_IN_ROLES, ...roles.map(({ id, name }) => /** @type {Option} */ ([id, name]))];
+    const pairs = [...BUILT_IN_ROLES.map((role) => [role, role]), ...named(roles)];
+    return /** @type {Option[]} */ (pairs.filter(([id = ""]) => access.covers(id)));
   }
 
   #add() {
     openForm(this.#context, {
       title: "Add member",
-      operation: "addMember",
       submit: "Add",
       fields: (error) => html`
         <div class="field-row">
@@ -187,26 +210,30 @@ export class MembersScreen {
 
   /** @param {Member} shown */
   async #edit(shown) {
-    await runDirectly(this.#context, "getMember", async () => {
+    await runDirectly(this.#context, async () => {
       const { body, etag } = await this.#organization.getMember(shown.id);
       const member = body.data;
       openForm(this.#context, {
         title: `Edit ${member.name}`,
-        operation: "updateMember",
         submit: "Save",
         fields: (error) => html`
           ${textField({ name: "name", label: "Name", value: member.name, error })}
-          ${selectField({
-            name: "role",
-            label: "Role in the organisation",
-            values: this.#roleOptions(true),
-            value: member.role,
-            error,
-          })}
+          ${
+            this.#mayAssign(member)
+              ? selectField({
+                  name: "role",
+                  label: "Role in the organisation",
+                  values: this.#roleOptions(true),
+                  value: member.role,
+                  error,
+                })
+              : nothing
+          }
           ${teamsField(member.teams, error)}
         `,
         run: async (data) => {
-          const change = { name: textOf(data, "name"), role: textOf(data, "role"), teams: listOf(data, "teams") };
+          const role = textOf(data, "role") || member.role;
+          const change = { name: textOf(data, "name"), role, teams: listOf(data, "teams") };
           await this.#organization.updateMember(member.id, change, etag);
           await this.#list.reload();
         },
@@ -219,12 +246,11 @@ export class MembersScreen {
    * @param {Member} shown
    */
   async #assign(shown) {
-    await runDirectly(this.#context, "getMember", async () => {
+    await runDirectly(this.#context, async () => {
       const member = (await this.#organization.getMember(shown.id)).body.data;
       const { workspaces, workspace: open, directory } = this.#context;
       openForm(this.#context, {
         title: `Workspace roles of ${member.name}`,
-        operation: "assignWorkspaceRole",
         submit: "Assign",
         fields: (error) => html`
           <p>
@@ -232,13 +258,7 @@ export class MembersScreen {
             members with a role in it, and for owners.
           </p>
           <dl class="facts">
-            ${workspaces.map(
-              (workspace) =>
-                html`<div>
-                  <dt>${nameOf(workspace)}</dt>
-                  <dd>${roleIn(member, workspace, directory)}</dd>
-                </div>`,
-            )}
+            ${workspaces.map((workspace) => described(nameOf(workspace), roleIn(member, workspace, directory)))}
           </dl>
           <div class="field-row">
             ${selectField({
@@ -250,7 +270,7 @@ export class MembersScreen {
             ${selectField({
               name: "role",
               label: "Role",
-              values: [["", "None of its own"], ...this.#roleOptions().filter((role) => role !== "owner")],
+              values: [["", "None of its own"], ...this.#roleOptions().filter(([id]) => id !== "owner")],
               value: roleId(member, open.id),
               error,
             })}
@@ -269,7 +289,6 @@ export class MembersScreen {
   #remove(member) {
     confirm(this.#context, {
       title: `Remove ${member.name}?`,
-      operation: "removeMember",
       submit: "Remove",
       isDangerous: true,
       text: `The tokens, sessions and MCP keys of ${member.name} stop working at once. What ${member.name} added stays.`,

@@ -7,17 +7,28 @@ import { readLabels } from "../models/labels.js";
 import { REVIEW_STATUSES, SENSITIVITY_LABELS } from "../models/vocabulary.js";
 import { href, parseRoute } from "../router.js";
 import { actionButton, Task } from "../ui/actions.js";
-import { capital, count, fullTime, number } from "../ui/format.js";
-import { html, nothing, repeat } from "../ui/lit.js";
+import { count, fullTime, number } from "../ui/format.js";
+import { byId, html, nothing } from "../ui/lit.js";
 import { sensitivityBadge, stateBadge, tag, time } from "../ui/marks.js";
-import { empty, Filters, labelList, listView, loading, pageHeader, table, taskProblem } from "../ui/parts.js";
+import {
+  described,
+  empty,
+  Filters,
+  labelList,
+  listView,
+  loading,
+  named,
+  pageHeader,
+  spoken,
+  table,
+  taskProblem,
+} from "../ui/parts.js";
 import { openBulk } from "./bulk-dialog.js";
 
 /**
  * @import { MemoryDetails, MemorySummary, WorkspaceLabel } from "../../../wasm/pkg/operations.js"
  * @import { Context } from "../context.js"
  * @import { Route } from "../router.js"
- * @import { Option } from "../ui/parts.js"
  */
 
 const FILTERS = ["sensitivityLabel", "reviewStatus", "audienceTag", "sourceId"];
@@ -105,10 +116,10 @@ export class MemoriesScreen {
 
   #filterForm() {
     const filters = this.#filters;
-    const sources = this.#context.directory.sources.map(({ id, name }) => /** @type {Option} */ ([id, name]));
+    const sources = named(this.#context.directory.sources);
     return filters.render(html`
-      ${filters.select("sensitivityLabel", "Sensitivity", capitals(SENSITIVITY_LABELS))}
-      ${filters.select("reviewStatus", "Review", capitals(REVIEW_STATUSES))}
+      ${filters.select("sensitivityLabel", "Sensitivity", spoken(SENSITIVITY_LABELS))}
+      ${filters.select("reviewStatus", "Review", spoken(REVIEW_STATUSES))}
       ${filters.select("sourceId", "Source", sources)}
       ${filters.input("audienceTag", "Audience", { placeholder: "team:platform", list: "audiences" })}
       ${labelList("audiences", this.#labels)}
@@ -125,14 +136,14 @@ export class MemoriesScreen {
         action,
       });
     }
-    const action = html`<a class="button" href=${href({ workspace: this.#context.workspace.slug, screen: "import" })}
-      >Import a file</a
-    >`;
+    const { workspace, access } = this.#context;
+    const address = href({ workspace: workspace.slug, screen: "import" });
+    const action = html`<a class="button" href=${address}>Import a file</a>`;
     return empty({
       symbol: "memories",
       title: "No memories",
       text: "This workspace has no memory that you may see.",
-      action,
+      action: access.holds("memory:create") ? action : nothing,
     });
   }
 
@@ -150,11 +161,7 @@ export class MemoriesScreen {
     return html`<div class="selectable">
       ${table(
         headings,
-        repeat(
-          memories,
-          ({ id }) => id,
-          (memory) => this.#row(memory),
-        ),
+        byId(memories, (memory) => this.#row(memory)),
       )}
     </div>`;
   }
@@ -249,13 +256,13 @@ export class MemoriesScreen {
         ${isMoreThere ? html`<button type="button" @click=${() => this.#selectMatching()}>Select all that match</button>` : nothing}
         <span class="spread"></span>
         ${actionButton(this.#context, {
-          operation: "relabel",
+          needs: "memory:update",
           label: "Relabel",
           look: "primary",
           run: () => change("labels"),
         })}
         ${actionButton(this.#context, {
-          operation: "review",
+          needs: "memory:review",
           label: "Review",
           look: "primary",
           run: () => change("review"),
@@ -274,9 +281,6 @@ export class MemoriesScreen {
     this.#readLabels();
   }
 }
-
-/** @param {readonly string[]} values */
-const capitals = (values) => values.map((value) => /** @type {Option} */ ([value, capital(value)]));
 
 /**
  * Opens a memory beside the page.
@@ -309,11 +313,6 @@ async function openMemory(context, id, onClose) {
  * @param {MemoryDetails} memory
  */
 export function memoryView({ directory }, memory) {
-  const entry = (/** @type {string} */ name, /** @type {unknown} */ value) =>
-    html`<div>
-      <dt>${name}</dt>
-      <dd>${value}</dd>
-    </div>`;
   return html`
     <article class="memory">
       <h2>${memory.title ?? "Content hidden from you"}</h2>
@@ -326,11 +325,12 @@ export function memoryView({ directory }, memory) {
           : html`<p class="content" tabindex="0">${memory.content}</p>`
       }
       <dl class="facts">
-        ${entry("Source", directory.sourceName(memory.sourceId))}
-        ${memory.originSourceId === memory.sourceId ? nothing : entry("Came from", directory.sourceName(memory.originSourceId))}
-        ${memory.sourceKey === null ? nothing : entry("Key at the source", html`<code>${memory.sourceKey}</code>`)}
-        ${entry("Added by", directory.memberName(memory.createdBy))} ${entry("Added", fullTime(memory.createdAt))}
-        ${entry("Text changed", fullTime(memory.updatedAt))} ${entry("Identifier", html`<code>${memory.id}</code>`)}
+        ${described("Source", directory.sourceName(memory.sourceId))}
+        ${memory.originSourceId === memory.sourceId ? nothing : described("Came from", directory.sourceName(memory.originSourceId))}
+        ${memory.sourceKey === null ? nothing : described("Key at the source", html`<code>${memory.sourceKey}</code>`)}
+        ${described("Added by", directory.memberName(memory.createdBy))}
+        ${described("Added", fullTime(memory.createdAt))} ${described("Text changed", fullTime(memory.updatedAt))}
+        ${described("Identifier", html`<code>${memory.id}</code>`)}
       </dl>
     </article>
   `;

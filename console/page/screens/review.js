@@ -5,7 +5,7 @@ import { ApiError, explain } from "../api/error.js";
 import { PagedList } from "../api/list.js";
 import { Task } from "../ui/actions.js";
 import { capital, count, number } from "../ui/format.js";
-import { html, nothing, repeat } from "../ui/lit.js";
+import { byId, html, nothing } from "../ui/lit.js";
 import { icon, time } from "../ui/marks.js";
 import { empty, listView, loading, pageHeader, taskProblem } from "../ui/parts.js";
 import { memoryView } from "./memories.js";
@@ -65,17 +65,17 @@ export class ReviewScreen {
   }
 
   /**
-   * Memories that still await review, without those decided on here and those that the caller may
-   * not read: only who has read a memory decides on it.
+   * Memories that still await review, without those decided on here and those that others decide on.
    */
   get #inbox() {
     const decided = new Set(this.#decided.map(({ id }) => id));
-    return this.#list.items.filter(({ id, title }) => title !== null && !decided.has(id));
+    const { access } = this.#context;
+    return this.#list.items.filter((memory) => access.decidesOn(memory) && !decided.has(memory.id));
   }
 
-  /** Number of memories that await review and that the caller may not read, of those read so far. */
-  get #unread() {
-    return this.#list.items.filter(({ title }) => title === null).length;
+  /** Number of memories that await review by others, of those read so far. */
+  get #left() {
+    return this.#list.items.filter((memory) => !this.#context.access.decidesOn(memory)).length;
   }
 
   /** @param {MemorySummary | undefined} memory */
@@ -201,15 +201,15 @@ export class ReviewScreen {
     const nothingLeft = empty({
       symbol: "check",
       title: "All reviewed",
-      text: "No memory that you may read awaits review.",
+      text: "No memory that you may decide on awaits review.",
     });
-    const unread = this.#unread;
+    const left = this.#left;
     const leftOut = html`<p class="faint">
-      ${this.#list.hasMore ? "At least " : ""}${count(unread, "memory awaits", "memories await")} review by others: you
-      may not read ${unread === 1 ? "it" : "them"}.
+      ${this.#list.hasMore ? "At least " : ""}${count(left, "memory awaits", "memories await")} review by others: you
+      may not decide on ${left === 1 ? "it" : "them"}.
     </p>`;
     return html`
-      ${pageHeader({ title: "Review", lead, actions: undo })} ${unread > 0 ? leftOut : nothing}
+      ${pageHeader({ title: "Review", lead, actions: undo })} ${left > 0 ? leftOut : nothing}
       ${listView(this.#list, {
         items: () => (this.#inbox.length > 0 ? this.#inboxView() : this.#list.isLoading ? loading() : nothingLeft),
         empty: nothingLeft,
@@ -222,11 +222,7 @@ export class ReviewScreen {
     return html`
       <div class="inbox" @keydown=${(/** @type {KeyboardEvent} */ event) => this.#press(event)}>
         <ul class="card flush" aria-label="Memories that await review">
-          ${repeat(
-            this.#inbox,
-            ({ id }) => id,
-            (memory) => this.#item(memory),
-          )}
+          ${byId(this.#inbox, (memory) => this.#item(memory))}
         </ul>
         <section class="card" aria-label="Memory">${current ? this.#currentView(current) : nothing}</section>
       </div>

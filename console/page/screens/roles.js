@@ -2,11 +2,11 @@
 
 import { PagedList } from "../api/list.js";
 import { ACTIONS, BUILT_IN_ROLES, SLUG_PATTERN } from "../models/vocabulary.js";
-import { actionButton, openForm, runDirectly, textOf } from "../ui/actions.js";
+import { actionButton, createButton, openForm, runDirectly, textOf } from "../ui/actions.js";
 import { count } from "../ui/format.js";
-import { html, nothing, repeat } from "../ui/lit.js";
+import { byId, html, nothing } from "../ui/lit.js";
 import { stateBadge, tag } from "../ui/marks.js";
-import { empty, listView, options, pageHeader, selectField, textField } from "../ui/parts.js";
+import { described, empty, listView, named, options, pageHeader, selectField, textField } from "../ui/parts.js";
 
 /**
  * @import { Action, CustomRole } from "../../../wasm/pkg/operations.js"
@@ -41,13 +41,7 @@ export class RolesScreen {
   }
 
   render() {
-    const create = actionButton(this.#context, {
-      operation: "createCustomRole",
-      label: "New role",
-      symbol: "plus",
-      look: "primary",
-      run: () => this.#create(),
-    });
+    const create = createButton(this.#context, "role:manage", "New role", () => this.#create());
     const lead = "A custom role is a viewer or a member with some actions added or denied.";
     return html`${pageHeader({ title: "Roles", lead, actions: create })} ${this.#body()}`;
   }
@@ -56,11 +50,7 @@ export class RolesScreen {
     return listView(this.#list, {
       items: (roles) =>
         html`<ul class="cards">
-          ${repeat(
-            roles,
-            ({ id }) => id,
-            (role) => this.#card(role),
-          )}
+          ${byId(roles, (role) => this.#card(role))}
         </ul>`,
       empty: empty({
         symbol: "roles",
@@ -72,15 +62,11 @@ export class RolesScreen {
 
   /** @param {CustomRole} role */
   #card(role) {
+    const { access } = this.#context;
     const { allow, deny } = role.actions;
     const scope = role.workspace_id === null ? "everywhere" : `only in ${this.#workspaceName(role.workspace_id)}`;
     const actions = (/** @type {string} */ label, /** @type {string[]} */ names) =>
-      names.length > 0
-        ? html`<div>
-            <dt>${label}</dt>
-            <dd class="tags">${names.map(tag)}</dd>
-          </div>`
-        : nothing;
+      names.length > 0 ? described(label, html`<span class="tags">${names.map(tag)}</span>`) : nothing;
     return html`
       <li class="card">
         <div class="card-head">
@@ -90,28 +76,35 @@ export class RolesScreen {
         <p>${role.description}</p>
         <p class="faint"><code>${role.slug}</code> · ${role.base_role}, ${scope}</p>
         <dl class="lists">${actions("Also allows", allow)} ${actions("Denies", deny)}</dl>
-        <div class="actions">
-          ${actionButton(this.#context, {
-            operation: "updateCustomRole",
-            label: "Edit",
-            name: `Edit ${role.name}`,
-            run: () => this.#edit(role),
-          })}
-          ${actionButton(this.#context, {
-            operation: "updateCustomRole",
-            label: role.is_active ? "Deactivate" : "Activate",
-            name: `${role.is_active ? "Deactivate" : "Activate"} ${role.name}`,
-            run: () => this.#setActive(role),
-          })}
-          ${actionButton(this.#context, {
-            operation: "deleteCustomRole",
-            label: "Delete",
-            name: `Delete ${role.name}`,
-            look: "danger",
-            run: () => this.#delete(role),
-          })}
-        </div>
+        ${access.covers(role.id) && (access.isOwner || !access.hasRole(role.id)) ? this.#actions(role) : nothing}
       </li>
+    `;
+  }
+
+  /** @param {CustomRole} role */
+  #actions(role) {
+    return html`
+      <div class="actions">
+        ${actionButton(this.#context, {
+          needs: "role:manage",
+          label: "Edit",
+          name: `Edit ${role.name}`,
+          run: () => this.#edit(role),
+        })}
+        ${actionButton(this.#context, {
+          needs: "role:manage",
+          label: role.is_active ? "Deactivate" : "Activate",
+          name: `${role.is_active ? "Deactivate" : "Activate"} ${role.name}`,
+          run: () => this.#setActive(role),
+        })}
+        ${actionButton(this.#context, {
+          needs: "role:manage",
+          label: "Delete",
+          name: `Delete ${role.name}`,
+          look: "danger",
+          run: () => this.#delete(role),
+        })}
+      </div>
     `;
   }
 
@@ -124,7 +117,6 @@ export class RolesScreen {
     const workspaces = this.#context.workspaces.map(({ id, name }) => /** @type {Option} */ ([id, `Only in ${name}`]));
     openForm(this.#context, {
       title: "New role",
-      operation: "createCustomRole",
       submit: "Create",
       fields: (error) => html`
         ${this.#fields(null, error)}
@@ -142,12 +134,11 @@ export class RolesScreen {
 
   /** @param {CustomRole} shown */
   async #edit(shown) {
-    await runDirectly(this.#context, "getCustomRole", async () => {
+    await runDirectly(this.#context, async () => {
       const { body, etag } = await this.#organization.getCustomRole(shown.id);
       const role = body.data;
       openForm(this.#context, {
         title: `Edit ${role.name}`,
-        operation: "updateCustomRole",
         submit: "Save",
         fields: (error) => html`${this.#fields(role, error)} ${actionFields(role)}`,
         run: async (data) => {
@@ -160,7 +151,7 @@ export class RolesScreen {
 
   /** @param {CustomRole} role */
   async #setActive({ id, is_active }) {
-    await runDirectly(this.#context, "updateCustomRole", async () => {
+    await runDirectly(this.#context, async () => {
       const { etag } = await this.#organization.getCustomRole(id);
       await this.#organization.updateCustomRole(id, { is_active: !is_active }, etag);
       await this.#list.reload();
@@ -173,14 +164,9 @@ export class RolesScreen {
       ({ id, is_active, workspace_id }) => id !== role.id && is_active && workspace_id === null,
     );
     /** @type {Option[]} */
-    const values = [
-      ["", "Nobody holds it"],
-      ...BASE_ROLES,
-      ...others.map(({ id, name }) => /** @type {Option} */ ([id, name])),
-    ];
+    const values = [["", "Nobody holds it"], ...BASE_ROLES, ...named(others)];
     openForm(this.#context, {
       title: `Delete ${role.name}?`,
-      operation: "deleteCustomRole",
       submit: "Delete",
       isDangerous: true,
       fields: (error) => html`

@@ -5,9 +5,20 @@ import { endingText } from "../models/endings.js";
 import { href } from "../router.js";
 import { actionButton, confirm, openMessage, runDirectly, Task } from "../ui/actions.js";
 import { capital, count, fullTime, number, words } from "../ui/format.js";
-import { html, nothing, repeat } from "../ui/lit.js";
+import { byId, html, nothing } from "../ui/lit.js";
 import { icon, stateBadge, tag, time } from "../ui/marks.js";
-import { empty, listView, loading, options, pageHeader, problem, secretBox, table } from "../ui/parts.js";
+import {
+  described,
+  empty,
+  listView,
+  loading,
+  options,
+  pageHeader,
+  problem,
+  secretBox,
+  spoken,
+  table,
+} from "../ui/parts.js";
 
 /**
  * @import { Delivery, DeliveryAttempt, Webhook } from "../../../wasm/pkg/operations.js"
@@ -117,12 +128,13 @@ export class WebhookView {
             <label class="inline">
               <span>Status</span>
               <select @change=${(/** @type {Event} */ event) => this.#filter(event)}>
-                ${options([["", "Any"], ...STATUSES.map((status) => /** @type {[string, string]} */ ([status, capital(status)]))], this.#status)}
+                ${options([["", "Any"], ...spoken(STATUSES)], this.#status)}
               </select>
             </label>
             ${actionButton(this.#context, {
-              operation: "redeliverDeadToWebhook",
+              needs: "webhook:manage",
               label: "Redeliver all dead",
+              isOffered: webhook.is_active,
               run: () => this.#redeliverDead(),
             })}
             <button type="button" @click=${() => this.#reload()}>${icon("retry")}Refresh</button>
@@ -131,11 +143,7 @@ export class WebhookView {
         ${listView(this.#deliveries, {
           items: (deliveries) =>
             html`<ul class="entries">
-              ${repeat(
-                deliveries,
-                ({ id }) => id,
-                (delivery) => this.#delivery(delivery),
-              )}
+              ${byId(deliveries, (delivery) => this.#delivery(delivery, webhook))}
             </ul>`,
           empty: empty({
             symbol: "webhooks",
@@ -148,30 +156,31 @@ export class WebhookView {
   }
 
   /** @param {Webhook} webhook */
-  #actions({ is_active, ended_reason }) {
-    const ping = actionButton(this.#context, {
-      operation: "pingWebhook",
-      label: "Send a test event",
-      look: "primary",
-      run: () => this.#ping(),
-    });
-    const activate = actionButton(this.#context, {
-      operation: "updateWebhook",
-      label: is_active ? "Deactivate" : "Activate",
-      run: () => this.#setActive(!is_active),
-    });
-    // Neither has an effect on one that has ended or is suspended.
+  #actions(webhook) {
+    const { is_active, ended_reason } = webhook;
+    // Neither has an effect on one that has ended or is suspended; a deactivated one gets no pings.
     const isEnded = ended_reason !== null;
     return html`
-      ${isEnded ? nothing : ping}
       ${actionButton(this.#context, {
-        operation: "rotateWebhookSecret",
+        needs: "webhook:manage",
+        label: "Send a test event",
+        look: "primary",
+        isOffered: !isEnded && webhookState(webhook) !== "inactive",
+        run: () => this.#ping(),
+      })}
+      ${actionButton(this.#context, {
+        needs: "webhook:manage",
         label: "Rotate secret",
         run: () => this.#rotate(),
       })}
-      ${isEnded ? nothing : activate}
       ${actionButton(this.#context, {
-        operation: "deleteWebhook",
+        needs: "webhook:manage",
+        label: is_active ? "Deactivate" : "Activate",
+        isOffered: !isEnded,
+        run: () => this.#setActive(!is_active),
+      })}
+      ${actionButton(this.#context, {
+        needs: "webhook:manage",
         label: "Delete",
         look: "danger",
         run: () => this.#delete(),
@@ -179,8 +188,11 @@ export class WebhookView {
     `;
   }
 
-  /** @param {Delivery} delivery */
-  #delivery(delivery) {
+  /**
+   * @param {Delivery} delivery
+   * @param {Webhook} webhook
+   */
+  #delivery(delivery, webhook) {
     const { id, attempts, status } = delivery;
     return html`
       <li>
@@ -195,20 +207,15 @@ export class WebhookView {
           <div class="entry-body">
             ${attempts.length > 0 ? attemptsTable(attempts) : html`<p class="faint">No attempt has been made yet.</p>`}
             <dl class="facts">
-              <div>
-                <dt>webhook-id</dt>
-                <dd><code>${id}</code></dd>
-              </div>
-              <div>
-                <dt>Event</dt>
-                <dd><code>${delivery.event_id}</code></dd>
-              </div>
+              ${described("webhook-id", html`<code>${id}</code>`)}
+              ${described("Event", html`<code>${delivery.event_id}</code>`)}
             </dl>
             ${actionButton(this.#context, {
-              operation: "redeliverToWebhook",
+              needs: "webhook:manage",
               label: "Redeliver",
               symbol: "retry",
               name: `Redeliver ${delivery.event_type} of ${fullTime(delivery.created_at)}`,
+              isOffered: webhook.is_active,
               run: () => this.#redeliver(id),
             })}
           </div>
@@ -244,7 +251,7 @@ export class WebhookView {
 
   #ping() {
     const { operations, workspace, announce } = this.#context;
-    return runDirectly(this.#context, "pingWebhook", async () => {
+    return runDirectly(this.#context, async () => {
       await operations.pingWebhook(workspace.id, this.id);
       announce("The test event is being sent. Refresh to see the result.");
       await this.#reload();
@@ -254,7 +261,7 @@ export class WebhookView {
   /** @param {string} delivery */
   #redeliver(delivery) {
     const { operations, workspace, announce } = this.#context;
-    return runDirectly(this.#context, "redeliverToWebhook", async () => {
+    return runDirectly(this.#context, async () => {
       await operations.redeliverToWebhook(workspace.id, this.id, delivery);
       announce("It is being sent again. Refresh to see the result.");
       await this.#reload();
@@ -263,7 +270,7 @@ export class WebhookView {
 
   #redeliverDead() {
     const { operations, workspace, announce } = this.#context;
-    return runDirectly(this.#context, "redeliverDeadToWebhook", async () => {
+    return runDirectly(this.#context, async () => {
       const { redelivered, has_more } = await operations.redeliverDeadToWebhook(workspace.id, this.id);
       const rest = has_more ? " There are more: repeat it." : "";
       announce(
@@ -278,7 +285,7 @@ export class WebhookView {
   /** @param {boolean} is_active */
   #setActive(is_active) {
     const { operations, workspace } = this.#context;
-    return runDirectly(this.#context, "updateWebhook", async () => {
+    return runDirectly(this.#context, async () => {
       await operations.updateWebhook(workspace.id, this.id, { is_active });
       await this.#reload();
     });
@@ -288,7 +295,6 @@ export class WebhookView {
     const { operations, workspace } = this.#context;
     confirm(this.#context, {
       title: "Rotate the signing secret?",
-      operation: "rotateWebhookSecret",
       submit: "Rotate",
       text: "For 24 hours deliveries are signed with both secrets. From now on it receives what you may know of.",
       run: async () => {
@@ -304,7 +310,6 @@ export class WebhookView {
     const { operations, workspace } = this.#context;
     confirm(this.#context, {
       title: "Delete this webhook?",
-      operation: "deleteWebhook",
       submit: "Delete",
       isDangerous: true,
       text: "Its deliveries are deleted too, and nothing more is sent to its URL.",
@@ -342,21 +347,16 @@ export const verification = () => html`
       checks three headers:
     </p>
     <dl class="facts">
-      <div>
-        <dt><code>webhook-id</code></dt>
-        <dd>The same for each attempt of a delivery: store it and ignore repetitions.</dd>
-      </div>
-      <div>
-        <dt><code>webhook-timestamp</code></dt>
-        <dd>Reject a time that is more than five minutes off.</dd>
-      </div>
-      <div>
-        <dt><code>webhook-signature</code></dt>
-        <dd>
-          <code>v1,</code> and the base64 of the HMAC-SHA256 over <code>id.timestamp.body</code>. There are two,
-          separated by a space, for 24 hours after the secret was rotated: one that matches suffices.
-        </dd>
-      </div>
+      ${described(
+        html`<code>webhook-id</code>`,
+        "The same for each attempt of a delivery: store it and ignore repetitions.",
+      )}
+      ${described(html`<code>webhook-timestamp</code>`, "Reject a time that is more than five minutes off.")}
+      ${described(
+        html`<code>webhook-signature</code>`,
+        html`<code>v1,</code> and the base64 of the HMAC-SHA256 over <code>id.timestamp.body</code>. There are two,
+          separated by a space, for 24 hours after the secret was rotated: one that matches suffices.`,
+      )}
     </dl>
     <h4>Node.js</h4>
     <pre tabindex="0"><code>${NODE_EXAMPLE}</code></pre>

@@ -4,8 +4,8 @@ import { PagedList } from "../api/list.js";
 import { endingText } from "../models/endings.js";
 import { EVENT_TYPES } from "../models/vocabulary.js";
 import { href } from "../router.js";
-import { actionButton, confirm, openForm, openMessage, textOf } from "../ui/actions.js";
-import { html, nothing, repeat } from "../ui/lit.js";
+import { actionButton, confirm, createButton, openForm, openMessage, textOf } from "../ui/actions.js";
+import { byId, html, nothing } from "../ui/lit.js";
 import { stateBadge, tag, time } from "../ui/marks.js";
 import { actionsHeading, empty, listView, pageHeader, secretBox, selectField, table, textField } from "../ui/parts.js";
 import { nextPing, verification, WebhookView, webhookState } from "./webhook.js";
@@ -44,7 +44,11 @@ export class WebhooksScreen {
     }
     this.#view = null;
     this.#outbound.reload();
-    this.#inbound.reload();
+    if (this.#seesInbound) this.#inbound.reload();
+  }
+
+  get #seesInbound() {
+    return this.#context.access.holds("inbound_webhook:manage");
   }
 
   render() {
@@ -55,38 +59,11 @@ export class WebhooksScreen {
     >
       How to verify
     </button>`;
-    return html`
-      ${pageHeader({ title: "Webhooks", lead: "Tell other systems what changes here, and let them send memories.", actions: verify })}
-      <section class="card flush" aria-labelledby="outbound">
-        <div class="card-head">
-          <h2 id="outbound">Outbound</h2>
-          ${actionButton(this.#context, {
-            operation: "createWebhook",
-            label: "New webhook",
-            symbol: "plus",
-            look: "primary",
-            run: () => this.#create(),
-          })}
-        </div>
-        ${listView(this.#outbound, {
-          items: (webhooks) => this.#outboundTable(webhooks),
-          empty: empty({
-            symbol: "webhooks",
-            title: "No webhooks",
-            text: "A webhook sends each event of one type to a URL, signed.",
-          }),
-        })}
-      </section>
+    const inbound = html`
       <section class="card flush" aria-labelledby="inbound">
         <div class="card-head">
           <h2 id="inbound">Inbound</h2>
-          ${actionButton(this.#context, {
-            operation: "createInboundWebhook",
-            label: "New inbound webhook",
-            symbol: "plus",
-            look: "primary",
-            run: () => this.#createInbound(),
-          })}
+          ${createButton(this.#context, "inbound_webhook:manage", "New inbound webhook", () => this.#createInbound())}
         </div>
         ${listView(this.#inbound, {
           items: (webhooks) => this.#inboundTable(webhooks),
@@ -97,6 +74,24 @@ export class WebhooksScreen {
           }),
         })}
       </section>
+    `;
+    return html`
+      ${pageHeader({ title: "Webhooks", lead: "Tell other systems what changes here, and let them send memories.", actions: verify })}
+      <section class="card flush" aria-labelledby="outbound">
+        <div class="card-head">
+          <h2 id="outbound">Outbound</h2>
+          ${createButton(this.#context, "webhook:manage", "New webhook", () => this.#create())}
+        </div>
+        ${listView(this.#outbound, {
+          items: (webhooks) => this.#outboundTable(webhooks),
+          empty: empty({
+            symbol: "webhooks",
+            title: "No webhooks",
+            text: "A webhook sends each event of one type to a URL, signed.",
+          }),
+        })}
+      </section>
+      ${this.#seesInbound ? inbound : nothing}
     `;
   }
 
@@ -115,10 +110,7 @@ export class WebhooksScreen {
         <td data-label="Registered" class="nowrap">${time(webhook.created_at)}</td>
       </tr>
     `;
-    return table(
-      ["URL", "Event", "State", "Registered"],
-      repeat(webhooks, ({ id }) => id, row),
-    );
+    return table(["URL", "Event", "State", "Registered"], byId(webhooks, row));
   }
 
   /** @param {InboundWebhook[]} webhooks */
@@ -135,13 +127,13 @@ export class WebhooksScreen {
         <td>
           <div class="actions">
             ${actionButton(this.#context, {
-              operation: "rotateInboundWebhookSecret",
+              needs: "inbound_webhook:manage",
               label: "Rotate secret",
               name: `Rotate the secret of ${webhook.name}`,
               run: () => this.#rotateInbound(webhook),
             })}
             ${actionButton(this.#context, {
-              operation: "deleteInboundWebhook",
+              needs: "inbound_webhook:manage",
               label: "Delete",
               name: `Delete ${webhook.name}`,
               look: "danger",
@@ -151,17 +143,13 @@ export class WebhooksScreen {
         </td>
       </tr>
     `;
-    return table(
-      ["Name and URL", "State", "Acts as", "Registered", actionsHeading],
-      repeat(webhooks, ({ id }) => id, row),
-    );
+    return table(["Name and URL", "State", "Acts as", "Registered", actionsHeading], byId(webhooks, row));
   }
 
   #create() {
     const { operations, workspace } = this.#context;
     openForm(this.#context, {
       title: "New webhook",
-      operation: "createWebhook",
       submit: "Create",
       fields: (error) => html`
         ${selectField({ name: "event_type", label: "Event", values: EVENT_TYPES, error })}
@@ -190,7 +178,6 @@ export class WebhooksScreen {
     const { operations, workspace } = this.#context;
     openForm(this.#context, {
       title: "New inbound webhook",
-      operation: "createInboundWebhook",
       submit: "Create",
       fields: (error) =>
         textField({ name: "name", label: "Name", hint: "What it sends comes from a source of this name.", error }),
@@ -207,7 +194,6 @@ export class WebhooksScreen {
     const { operations, workspace } = this.#context;
     confirm(this.#context, {
       title: `Rotate the secret of ${name}?`,
-      operation: "rotateInboundWebhookSecret",
       submit: "Rotate",
       text: "For 24 hours the old secret is valid too. From now on the webhook acts as you.",
       run: async () => {
@@ -222,7 +208,6 @@ export class WebhooksScreen {
     const { operations, workspace } = this.#context;
     confirm(this.#context, {
       title: `Delete ${name}?`,
-      operation: "deleteInboundWebhook",
       submit: "Delete",
       isDangerous: true,
       text: "Its URL stops working at once. The memories that came through it stay.",

@@ -7,6 +7,7 @@ import { icon } from "./marks.js";
 import { loading, problem, taskProblem } from "./parts.js";
 
 /**
+ * @import { Action } from "../../../wasm/pkg/operations.js"
  * @import { Context } from "../context.js"
  * @import { Content } from "./lit.js"
  * @import { IconName } from "./marks.js"
@@ -46,46 +47,48 @@ export class Task {
 }
 
 /**
- * Shows a button for an operation. Once the service has refused the operation, the button says so.
+ * Shows a button for an operation, unless the caller is known to lack the action that it requires.
  * @param {Context} context
  * @param {object} button
- * @param {string} button.operation
+ * @param {Action} button.needs
  * @param {string} button.label
  * @param {string} [button.name] Name for screen readers, where the label does not name the object.
  * @param {IconName} [button.symbol]
  * @param {"primary" | "danger" | ""} [button.look]
+ * @param {boolean} [button.isOffered] False if the service would refuse it for another reason.
  * @param {() => void} button.run
  */
-export function actionButton({ access, announce }, { operation, label, name, symbol, look = "", run }) {
-  const refusal = access.refusal(operation);
-  const explainRefusal = () => announce(`Your role does not allow this: ${refusal}.`);
+export function actionButton({ access }, { needs, label, name, symbol, look = "", isOffered = true, run }) {
+  if (!isOffered || !access.holds(needs)) return nothing;
   return html`
-    <button
-      type="button"
-      class=${look}
-      aria-label=${name ?? nothing}
-      aria-disabled=${refusal === null ? nothing : "true"}
-      title=${refusal ?? nothing}
-      @click=${refusal === null ? run : explainRefusal}
-    >
+    <button type="button" class=${look} aria-label=${name ?? nothing} @click=${run}>
       ${symbol ? icon(symbol) : nothing}${label}
     </button>
   `;
 }
 
 /**
+ * Shows the button with which something is created.
+ * @param {Context} context
+ * @param {Action} needs
+ * @param {string} label
+ * @param {() => void} run
+ */
+export const createButton = (context, needs, label, run) =>
+  actionButton(context, { needs, label, symbol: "plus", look: "primary", run });
+
+/**
  * Runs an operation of a task, and notes if it was refused.
  * @param {Context} context
  * @param {Task} task
- * @param {string} operation
  * @param {() => Promise<void>} action
  */
-export function runOperation({ access }, task, operation, action) {
+export function runOperation({ access }, task, action) {
   return task.run(async () => {
     try {
       await action();
     } catch (error) {
-      access.note(operation, error);
+      access.note(error);
       throw error;
     }
   });
@@ -96,19 +99,18 @@ export function runOperation({ access }, task, operation, action) {
  * @param {Context} context
  * @param {object} form
  * @param {string} form.title
- * @param {string} form.operation
  * @param {string} form.submit Label of the button that runs it.
  * @param {boolean} [form.isDangerous]
  * @param {(error: ApiError | null) => Content} form.fields
  * @param {(data: FormData) => Promise<void>} form.run Leaves the dialog open by opening another.
  */
-export function openForm(context, { title, operation, submit, isDangerous = false, fields, run }) {
+export function openForm(context, { title, submit, isDangerous = false, fields, run }) {
   const task = new Task(context.refresh);
   let isDone = false;
   const onSubmit = async (/** @type {SubmitEvent} */ event) => {
     event.preventDefault();
     const data = new FormData(/** @type {HTMLFormElement} */ (event.currentTarget));
-    await runOperation(context, task, operation, async () => {
+    await runOperation(context, task, async () => {
       await run(data);
       isDone = true;
     });
@@ -138,7 +140,6 @@ export function openForm(context, { title, operation, submit, isDangerous = fals
  * @param {object} question
  * @param {string} question.title
  * @param {string} question.text
- * @param {string} question.operation
  * @param {string} question.submit Label of the button that runs it.
  * @param {boolean} [question.isDangerous]
  * @param {() => Promise<void>} question.run
@@ -166,10 +167,9 @@ export function openMessage({ dialogs }, title, body) {
 /**
  * Runs an operation that has no form; a failure opens a dialog.
  * @param {Context} context
- * @param {string} operation
  * @param {() => Promise<void>} action
  */
-export async function runDirectly(context, operation, action) {
+export async function runDirectly(context, action) {
   const { dialogs, refresh } = context;
   const task = new Task(refresh);
   const view = {
@@ -178,7 +178,7 @@ export async function runDirectly(context, operation, action) {
     body: () => html`<div class="dialog-body">${task.error ? problem(task.error) : loading()}</div>`,
   };
   dialogs.open(view);
-  await runOperation(context, task, operation, action);
+  await runOperation(context, task, action);
   if (!task.error && dialogs.isOpen(view)) dialogs.close();
 }
 

@@ -124,6 +124,11 @@ export class Notices {
     setTimeout(() => this.#dismiss(notice), SHOWN_MS);
   }
 
+  clear() {
+    this.#notices = [];
+    this.#onChange();
+  }
+
   /** @param {Notice} notice */
   #dismiss(notice) {
     this.#notices = this.#notices.filter((other) => other !== notice);

@@ -1,7 +1,7 @@
 // Parts that screens are made of.
 
 import { explain, fieldProblem } from "../api/error.js";
-import { capital, count } from "./format.js";
+import { capital, count, words } from "./format.js";
 import { html, nothing } from "./lit.js";
 import { icon } from "./marks.js";
 
@@ -115,6 +115,18 @@ export const table = (headings, rows) => html`
   </table>
 `;
 
+/**
+ * Shows one term of a list of descriptions.
+ * @param {Content} term
+ * @param {unknown} description
+ * @param {"" | "notice" | "grave"} [tone]
+ */
+export const described = (term, description, tone = "") =>
+  html`<div class=${tone}>
+    <dt>${term}</dt>
+    <dd>${description}</dd>
+  </div>`;
+
 /** Heading of a column of buttons. */
 export const actionsHeading = html`<span class="hidden">Actions</span>`;
 
@@ -202,6 +214,18 @@ export const labelList = (id, labels) => html`
  * An option of a selection: its value, and its text if that differs.
  * @typedef {string | [value: string, text: string]} Option
  */
+
+/**
+ * Returns an option for each item.
+ * @param {readonly { id: string, name: string }[]} items
+ */
+export const named = (items) => items.map(({ id, name }) => /** @type {Option} */ ([id, name]));
+
+/**
+ * Returns an option for each value of an enumeration.
+ * @param {readonly string[]} values
+ */
+export const spoken = (values) => values.map((value) => /** @type {Option} */ ([value, capital(words(value))]));
 
 /**
  * Shows the options of a selection.
