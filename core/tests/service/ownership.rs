@@ -52,7 +52,9 @@ impl Creations {
     async fn assert_status(&self, world: &World, status: ResourceStatus) {
         let works = status == ACTIVE;
         assert_eq!(receives(world, self.webhook).await, works);
-        let posted = self.sender.post_one(world, "m1", "Posted").await;
+        // A message that was accepted once is answered again.
+        let message = if works { "m1" } else { "m2" };
+        let posted = self.sender.post_one(world, message, "Posted").await;
         assert_eq!(posted.is_ok(), works);
         let kind = CredentialKind::Bearer;
         let authenticated = world.service.authenticate(&self.secret, kind).await;

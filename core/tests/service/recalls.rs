@@ -118,7 +118,9 @@ async fn viewer_registers_recalls_of_what_it_may_read() {
     let world = World::new().await;
     let ids = world.approved_memories(2).await;
     let pending = world.memories(1).await[0];
-    let hidden = [world.confidential().await, pending];
+    let hidden = [world.approved_memories(1).await[0], pending];
+    let nobody = audience("user:nobody");
+    world.change(&hidden[..1], nobody).await.unwrap();
     let viewer = world.caller(VIEWER).await;
     let made = world.by(&viewer).create_recall(&new_recall(&ids)).await;
     let made = made.unwrap();

@@ -3,8 +3,7 @@
 use serde_json::{Value, json};
 
 use super::choices::Choices;
-use super::hidden::{AUDIENCES, KEYS, REVIEWS, SENSITIVITIES, TEXTS};
-use super::private::CELLAR_LABEL;
+use super::hidden::{AUDIENCES, CELLAR_LABEL, KEYS, REVIEWS, SENSITIVITIES, TEXTS};
 use super::world::{ACME, World};
 use crate::call::{ApiCall, IDEMPOTENCY_KEY};
 use knowledge_core::Error;

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 
 use super::choices::Choices;
 use super::kinds::{PAT, WORKSPACES};
-use super::private::CELLAR_LABEL;
 use super::world::{Known, World};
 use crate::authorization::{Labels, Use, Verdict};
 use crate::requests::{new_chat, new_memory, new_recall, with};
@@ -27,6 +26,9 @@ pub(super) const AUDIENCES: [&str; 8] = [
     "user:pat",
     "user:nora",
 ];
+/// Label of the private workspace that the second world alone has. To the principal it is like one
+/// that covers nobody.
+pub(super) const CELLAR_LABEL: &str = "workspace:cellar";
 pub(super) const SENSITIVITIES: [&str; 4] = ["internal", "public", "confidential", "restricted"];
 pub(super) const REVIEWS: [&str; 3] = ["approved", "pending", "rejected"];
 

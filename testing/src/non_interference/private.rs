@@ -10,10 +10,6 @@ use knowledge_core::access::RoleRef;
 use knowledge_core::model::{MemberId, ReviewStatus, WorkspaceAccess};
 use knowledge_core::service::{MemberAssignment, NewWorkspace};
 
-/// Label of the private workspace that the second world alone has. To the principal it is like one
-/// that covers nobody.
-pub(super) const CELLAR_LABEL: &str = "workspace:cellar";
-
 fn private(slug: &str) -> NewWorkspace {
     with(new_workspace(slug), |new| {
         new.access = WorkspaceAccess::Private;
