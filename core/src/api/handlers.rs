@@ -251,7 +251,7 @@ impl Call<'_> {
     /// The signature precedes the problems of the body, which are published.
     async fn post_to_inbound_webhook(&self) -> HandlerResult {
         let message = match self.identity() {
-            Some(Identity::Sender(message)) => message.clone(),
+            Some(Identity::Sender(message)) => VerifiedMessage::clone(message),
             _ => self.verify_post().await?,
         };
         let message = message.with_client(self.client);

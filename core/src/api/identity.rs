@@ -10,5 +10,5 @@ pub(super) enum Identity {
     /// Its credential is not valid, for this reason.
     Unknown(&'static str),
     /// It is a message with a valid signature.
-    Sender(VerifiedMessage),
+    Sender(Box<VerifiedMessage>),
 }

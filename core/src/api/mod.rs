@@ -154,7 +154,7 @@ impl Api {
             organization: message.organization(),
             principal: message.webhook().0,
         };
-        Some((Identity::Sender(message), Some(caller)))
+        Some((Identity::Sender(Box::new(message)), Some(caller)))
     }
 
     /// Returns the organisation that the credential or the path of a request names.

@@ -61,6 +61,7 @@ pub use self::members::assign::MemberAssignment;
 pub use self::members::change::{
     AddedMember, LoginLink, MemberDetails, MemberUpdate, WorkspaceRole,
 };
+pub use self::members::invitation::login_url;
 pub use self::members::roles::DeleteRole;
 pub use self::memories::change::CreateMemory;
 pub use self::memories::counts::MemoryCounts;
@@ -83,7 +84,7 @@ pub use self::sealing_keys::SealingKeys;
 pub use self::secrets::sealing::{RotatedSecret, SealingKey};
 pub use self::secrets::signing::{InvalidSigningSecret, SignedMessage, SigningSecret};
 pub use self::session_timeouts::SessionTimeouts;
-pub use self::sign_in::{ACCESS_TOKEN_LIFETIME_MAX, OwnCredential, SignedIn, login_url};
+pub use self::sign_in::{ACCESS_TOKEN_LIFETIME_MAX, OwnCredential, SignedIn};
 pub use self::tokens::types::{ApiToken, IssuedApiToken, NewApiToken, NewTokenScope};
 pub use self::verify::{DIFFERENCES_KEPT_MAX, Difference, DifferenceCode, Verification, Verify};
 pub use self::views::{

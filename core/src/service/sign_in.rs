@@ -20,10 +20,9 @@ use crate::keys;
 use crate::model::{CreatedResource, CredentialId, MemberId, OrgId, Timestamp};
 use crate::request::rules::{Field, Name};
 use crate::request::{Path, Problems};
-use crate::service::access::created::EndedCredential;
-use crate::service::access::principal::{Delegator, Principal};
+use crate::service::access::principal::{Delegator, EndedCredential, Principal};
 use crate::service::audit::write::Actor;
-use crate::service::members::invitation::is_in_force;
+use crate::service::members::inviter::is_in_force;
 use crate::service::page::{Listing, Page, PageRecord, PageRequest};
 use crate::service::provision::{place, revoke};
 use crate::service::tokens::require_managed;
@@ -542,14 +541,6 @@ impl KnowledgeService {
         });
         Ok(valid.collect())
     }
-}
-
-/// Returns the URL of a login link with this secret at a base URL.
-///
-/// The secret is in the fragment, which no browser sends.
-#[must_use]
-pub fn login_url(base_url: &str, secret: &str) -> String {
-    format!("{}/#/login/{secret}", base_url.trim_end_matches('/'))
 }
 
 /// Returns a key without a record, for a hash that is none.

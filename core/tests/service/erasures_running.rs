@@ -373,3 +373,20 @@ async fn number_of_running_erasures_is_limited() {
     assert!(org.erasing.is_empty());
     world.assert_whole().await;
 }
+
+/// A step goes on past the memories of other sources.
+#[tokio::test]
+async fn source_of_a_large_organization_is_erased_before_the_response() {
+    let world = World::new().await;
+    world.memories(4_200).await;
+    let new = NewSource::builder().name("Notes").kind("notes").build();
+    let source = world.create_source(&new).await.unwrap().id;
+    let new = [new_memory("Of it")];
+    let ids = world.ingest_memories(source, &new).await.unwrap();
+    let request = NewErasure::builder().source_id(source).build();
+    let key = "large".parse().unwrap();
+    let erasure = world.create_erasure(&key, &request).await.unwrap().erasure;
+    assert_eq!(erasure.status, ErasureStatus::Completed);
+    assert_eq!(erasure.counts.memories, ids.len() as u64);
+    world.assert_whole().await;
+}

@@ -241,6 +241,25 @@ async fn creations_of_a_scoped_token_say_when_it_was_revoked() {
     world.assert_whole().await;
 }
 
+/// The index of the session lists it before and after.
+#[tokio::test]
+async fn creation_of_a_token_is_taken_over_by_another_credential_of_its_session() {
+    let world = World::new().await;
+    let (session, access) = signed_in(&world).await;
+    let own = session.record.member_id;
+    let by = Caller::from(session.secret.clone());
+    let new = NewApiToken::builder().name("Script").build();
+    let made = world.by(&by).create_token(own, &new).await.unwrap();
+    let (token, secret) = (made.token.id, made.secret.unwrap());
+    let id = webhook(&world, &Caller::from(secret)).await;
+    assert_eq!(created_with(&world, token).await.len(), 1);
+    world.by(&access).rotate_webhook(id).await.unwrap();
+    assert_eq!(status_of(&world, id).await, ACTIVE);
+    assert_eq!(created_with(&world, token).await, []);
+    assert_eq!(created_with(&world, session.record.id).await.len(), 2);
+    world.assert_whole().await;
+}
+
 /// The token has ended with the session.
 #[tokio::test]
 async fn creations_of_a_scoped_token_end_with_its_session_on_request() {

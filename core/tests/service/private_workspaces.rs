@@ -343,7 +343,7 @@ async fn roles_in_a_private_workspace_are_hidden_with_it() {
     assert!(listed.iter().all(|listed| listed.id != role));
     assert_eq!(code(admin.get_role(role).await), "not_found");
     let another = with(new_role("another"), |new| {
-        new.workspace_id = Some(workspace)
+        new.workspace_id = Some(workspace);
     });
     assert_eq!(
         problem(admin.create_role(&another).await),

@@ -1,5 +1,7 @@
 //! Tests of the API tokens that members create, and of the login links of new members.
 
+use std::time::Duration;
+
 use knowledge_core::Error;
 use knowledge_core::access::{
     Action, ActionSet, BaseRole, CredentialKind, RoleRef, Secret, TokenScope,
@@ -146,7 +148,7 @@ async fn token_request_is_checked() {
     let lasting = |lifetime| NewApiToken::builder().name("A").lifetime(lifetime).build();
     let wrong = "expires_in_seconds invalid_value";
     assert_eq!(problem(create(lasting(30 * DAY + HOUR)).await), wrong);
-    assert_eq!(problem(create(lasting(0 * DAY)).await), wrong);
+    assert_eq!(problem(create(lasting(Duration::ZERO)).await), wrong);
     let longest = create(lasting(30 * DAY)).await.unwrap().token;
     assert_eq!(longest.expires_at, world.time.now().plus(30 * DAY));
     // Without a lifetime it is 90 days, or what is allowed.

@@ -6,6 +6,7 @@ use super::choices::Choices;
 use super::world::World;
 use crate::requests::answered;
 use knowledge_core::Error;
+use knowledge_core::model::EventType;
 use knowledge_core::service::{ClaimedDelivery, InFlight};
 
 /// Maximum number of deliveries claimed at once.
@@ -61,12 +62,15 @@ impl World {
     ///
     /// A step of a removal also draws identifiers for hidden records. With removals, the
     /// identifiers of events and operations, which are only random, are therefore left out, and so
-    /// are the signature over them and the order that follows from them.
+    /// are the signature over them and the order that follows from them. So does the deletion of a
+    /// memory that hidden recalls cite, of which such events tell.
     fn shown(&self, claimed: &ClaimedDelivery) -> String {
         let request = &claimed.request;
         let mut headers = request.headers();
         let mut body = String::from_utf8_lossy(&request.body).into_owned();
-        if self.has_removals {
+        let event = claimed.event_type;
+        let is_of_removal = matches!(event, EventType::ChunkDeleted | EventType::CitationChanged);
+        if self.has_removals || is_of_removal {
             headers.remove("webhook-id");
             headers.remove("webhook-signature");
             let mut json: Value = serde_json::from_str(&body).expect("a body is JSON");

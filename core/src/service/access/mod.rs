@@ -2,6 +2,7 @@
 
 pub(crate) mod coverage;
 pub(crate) mod created;
+mod created_list;
 mod last_use;
 pub(crate) mod monitor;
 pub(crate) mod principal;

@@ -61,6 +61,15 @@ pub(crate) struct Delegator {
     pub(crate) bound_until: Option<Timestamp>,
 }
 
+/// End of a credential, for what it created.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct EndedCredential {
+    /// Time of the revocation.
+    pub(crate) ended_at: Timestamp,
+    /// True if everything that it created ended with it, not only what was bound to its scope.
+    pub(crate) is_with_created: bool,
+}
+
 impl Delegator {
     /// Returns a member without a credential, for records that name no credential.
     pub(crate) fn member(member: MemberId) -> Self {
@@ -78,6 +87,11 @@ impl Delegator {
         [self.credential, self.created_through]
             .into_iter()
             .flatten()
+    }
+
+    /// Returns true if it ends with a credential on request.
+    pub(crate) fn is_by(self, credential: CredentialId) -> bool {
+        self.credentials().any(|id| id == credential)
     }
 
     /// Returns the scoped credential that has to be valid too.

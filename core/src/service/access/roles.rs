@@ -8,6 +8,8 @@ use crate::keys;
 use crate::model::{CustomRole, OrgId, RoleId};
 use crate::store::{Key, MaybeSend, StoreError, StoreErrorKind, StoreExt, Transaction};
 
+/// Role of whom everything is permitted, in the whole organisation.
+pub(crate) const OWNER: RoleRef = RoleRef::BuiltIn(BuiltInRole::Owner);
 /// Maximum length of a chain of redirects; a longer one is corruption.
 pub(crate) const REDIRECTS_MAX: usize = 128;
 /// Maximum number of reads of a holder before a missing role is corruption.

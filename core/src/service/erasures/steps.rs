@@ -21,6 +21,8 @@ use crate::store::{Direction, Key, KeyEntry, KeyRange, Prepared, StoreExt, Trans
 const RECORDS_PER_STEP: usize = 200;
 /// Number of steps that a request takes before its response.
 const STEPS_PER_REQUEST: usize = 20;
+/// Maximum number of pages of labels that a step reads to find memories of a source.
+const PAGES_PER_STEP: usize = 20;
 
 /// Decision whether a memory is removed; without its content, whether it can be.
 pub(in crate::service) type IsCovered<'c> =
@@ -145,6 +147,9 @@ impl KnowledgeService {
     }
 
     /// Removes the next memories of the scope.
+    ///
+    /// Labels alone tell which memories are of a source, so that a step goes on past several pages
+    /// without any.
     async fn erase_next_memories(
         &self,
         transaction: &mut Transaction,
@@ -154,13 +159,25 @@ impl KnowledgeService {
     ) -> Result<(), Error> {
         let next = receipt.scope.member_id.map(|_| Phase::Recalls);
         let range = keys::memories(removal.org());
-        let page = self.next_records(range, work, next).await?;
         let scope = receipt.scope.clone();
+        let pages = if scope.source_id.is_some() {
+            PAGES_PER_STEP
+        } else {
+            1
+        };
         let is_covered = move |labels: &MemoryLabels, content: Option<&MemoryContent>| {
             scope.covers(labels.source_id, content.map(MemoryContent::origin))
         };
-        let pages = (page.as_slice(), &is_covered as IsCovered<'_>);
-        self.erase_memories(transaction, removal, work, pages).await
+        for _ in 0..pages {
+            let page = self.next_records(range.clone(), work, next).await?;
+            let page = (page.as_slice(), &is_covered as IsCovered<'_>);
+            self.erase_memories(transaction, removal, work, page)
+                .await?;
+            if !work.memories.is_empty() || work.after.is_none() {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// Removes those memories of a page of labels that are covered, and notes them in the work.

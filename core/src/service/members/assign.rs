@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::access::{ActionSet, BuiltInRole, RoleRef};
+use crate::access::{ActionSet, RoleRef};
 use crate::error::{EntityKind, Error, ProblemCode};
 use crate::keys;
 use crate::model::{
@@ -12,7 +12,7 @@ use crate::model::{
 use crate::operation::Operation;
 use crate::service::access::coverage::{Coverage, HeldRoles, Reach};
 use crate::service::access::principal::workspace_roles_read;
-use crate::service::access::roles::follow_role;
+use crate::service::access::roles::{OWNER, follow_role};
 use crate::service::audit::write::{Actor, AuditedOperation};
 use crate::service::members::invitation::withdraw_link;
 use crate::service::members::with_roles;
@@ -30,8 +30,6 @@ pub enum MemberAssignment {
     /// `None` removes it.
     Workspace(WorkspaceId, Option<RoleRef>),
 }
-
-pub(crate) const OWNER: RoleRef = RoleRef::BuiltIn(BuiltInRole::Owner);
 
 /// # Role assignments
 impl Members<'_> {

@@ -17,17 +17,16 @@ use crate::request::request;
 use crate::request::rules::{Items, List, Name, Parsed, Slug};
 use crate::service::access::coverage::{Coverage, HeldRoles, Reach};
 use crate::service::access::principal::{Principal, workspace_roles_read};
+use crate::service::access::roles::OWNER;
 use crate::service::members::assign::{
-    Authority, OWNER, assign, assignment_prefetch, change_role, check_owners, check_role,
-    current_role,
+    Authority, assign, assignment_prefetch, change_role, check_owners, check_role, current_role,
 };
-use crate::service::members::invitation::{revoke_link, withdraw_link};
+use crate::service::members::invitation::{login_url, revoke_link, withdraw_link};
 use crate::service::members::with_roles;
 use crate::service::memories::label_counts::count_teams;
 use crate::service::operation::{Authorized, Prefetch};
 use crate::service::page::{Listing, Page, PageRecord, PageRequest};
 use crate::service::provision::place;
-use crate::service::sign_in::login_url;
 use crate::service::{
     Caller, IfMatch, Issued, KnowledgeService, MemberAssignment, Members, NewMember, NewToken,
     WithEtag,

@@ -3,6 +3,7 @@
 pub(crate) mod assign;
 pub(crate) mod change;
 pub(crate) mod invitation;
+pub(crate) mod inviter;
 pub(crate) mod remove;
 pub(crate) mod role_deletion;
 pub(crate) mod roles;

@@ -15,14 +15,15 @@ use crate::model::{
 use crate::operation::Operation;
 use crate::service::access::coverage::{Coverage, HeldRoles};
 use crate::service::access::principal::workspace_roles_read;
+use crate::service::access::roles::OWNER;
 use crate::service::audit::write::{Actor, AuditedOperation, state};
-use crate::service::members::assign::{Authority, OWNER, current_role, is_last_owner, leave_role};
+use crate::service::members::assign::{Authority, current_role, is_last_owner, leave_role};
 use crate::service::members::with_roles;
 use crate::service::memories::label_counts::count_teams;
 use crate::service::operation::Prefetch;
 use crate::service::quota::release_unit;
 use crate::service::tasks::ScheduledTask;
-use crate::service::tokens::delete_tokens;
+use crate::service::tokens::deletion::delete_tokens;
 use crate::service::workspace::mcp_keys::{forget_keys, key_workspace};
 use crate::service::{Caller, KnowledgeService, Members};
 use crate::store::{Direction, Key, RangeRead, StoreExt, Transaction, decode_value};

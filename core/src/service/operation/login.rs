@@ -16,11 +16,11 @@ use crate::access::{
 use crate::error::Error;
 use crate::keys;
 use crate::model::{CredentialId, Member, MemberId, OrgId, Organization, Timestamp, WorkspaceId};
-use crate::service::access::created::EndedCredential;
-use crate::service::access::principal::{Delegator, Principal, workspace_roles_read};
-use crate::service::access::roles::held_role;
+use crate::service::access::principal::{
+    Delegator, EndedCredential, Principal, workspace_roles_read,
+};
+use crate::service::access::roles::{OWNER, held_role};
 use crate::service::generations::GenerationCache;
-use crate::service::members::assign::OWNER;
 use crate::store::{Key, RangeRead, Transaction, decode_value};
 
 const INVALID: Error = Error::Unauthenticated {

@@ -16,11 +16,11 @@ use crate::model::{
 use crate::request::rules::{Field, Id, Items, List, Name, Parsed};
 use crate::request::{Path, Problems};
 use crate::service::KnowledgeService;
-use crate::service::access::created::EndedCredential;
+use crate::service::access::principal::EndedCredential;
 use crate::service::audit::write::{Actor, AuditedOperation};
 use crate::service::page::{Listing, Page, PageRecord, PageRequest};
 use crate::service::tasks::ScheduledTask;
-use crate::service::tokens::forget_tokens;
+use crate::service::tokens::deletion::forget_tokens;
 use crate::service::tokens::types::ApiToken;
 use crate::service::workspace::mcp_keys::{forget_keys, key_workspace};
 use crate::store::{Direction, Key, KeyEntry, RangeRead, StoreExt, Transaction, decode_value};

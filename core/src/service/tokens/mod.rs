@@ -5,6 +5,7 @@
 //! of a service account covers what that may do, as whoever changes its roles does: otherwise its
 //! token would be a way to do more.
 
+pub(crate) mod deletion;
 pub(crate) mod types;
 
 use std::time::Duration;
@@ -29,6 +30,7 @@ use crate::service::page::{Listing, Page, PageRecord, PageRequest};
 use crate::service::provision::{mark_revoked, place};
 use crate::service::quota::RecordLimit;
 use crate::service::tasks::ScheduledTask;
+use crate::service::tokens::deletion::forget_tokens;
 use crate::service::tokens::types::{ApiToken, IssuedApiToken, NewApiToken};
 use crate::service::{Caller, KnowledgeService, NewToken, Tokens};
 use crate::store::{Direction, Key, RangeRead, Transaction, decode_value};
@@ -436,40 +438,4 @@ async fn free_expired_tokens(
         }
     }
     forget_tokens(transaction, org, member, &expired).await
-}
-
-/// Removes those of these credentials that are stored from the tokens of a member.
-pub(in crate::service) async fn forget_tokens(
-    transaction: &mut Transaction,
-    org: OrgId,
-    member: MemberId,
-    forgotten: &[CredentialId],
-) -> Result<(), Error> {
-    let deleted = delete_tokens(transaction, org, member, forgotten).await?;
-    transaction.add(keys::token_count(org, member), -deleted);
-    Ok(())
-}
-
-/// Deletes those of these tokens of a member that are stored.
-///
-/// Returns their number, which the counter still includes.
-pub(in crate::service) async fn delete_tokens(
-    transaction: &mut Transaction,
-    org: OrgId,
-    member: MemberId,
-    deleted: &[CredentialId],
-) -> Result<i64, Error> {
-    let records = deleted.iter().map(|id| keys::token(org, member, *id));
-    let records: Vec<Key> = records.collect();
-    let found = transaction.get_many::<ApiToken>(&records).await?;
-    let mut count = 0;
-    for (record, token) in records.into_iter().zip(found) {
-        if let Some(token) = token {
-            transaction.delete(record);
-            let delegator = token.delegator();
-            delegator.remove_from_index(transaction, org, token.id.0);
-            count += 1;
-        }
-    }
-    Ok(count)
 }

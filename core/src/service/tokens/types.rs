@@ -12,8 +12,7 @@ use crate::model::{
 };
 use crate::request::request;
 use crate::request::rules::{Actions, Id, Items, List, Name, Object, Parsed, Seconds};
-use crate::service::access::created::EndedCredential;
-use crate::service::access::principal::Delegator;
+use crate::service::access::principal::{Delegator, EndedCredential};
 use crate::service::workspace::mcp_key_types::expose;
 
 request! {

@@ -6,6 +6,7 @@
 //!    the endpoint, and postpones an endpoint whose data are corrupt.
 //! 3. A [`QueueClaim`](queue_claim::QueueClaim) decides about the entries of the queue.
 
+mod checked_record;
 mod claim_batch;
 mod claim_pass;
 mod claimed_delivery;

@@ -8,7 +8,7 @@ mod url_confirmation;
 
 use serde::de::DeserializeOwned;
 
-use self::url_confirmation::CheckedRecord;
+use super::checked_record::CheckedRecord;
 use super::claim_batch::EndpointClaimResult;
 use super::claimed_delivery::ClaimedDelivery;
 use super::endpoint_claim::EndpointClaim;
