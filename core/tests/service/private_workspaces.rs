@@ -8,18 +8,19 @@ use knowledge_core::limits::PRIVATE_WORKSPACES_MAX;
 use knowledge_core::model::{
     AccessCheck, AudienceLabel, BulkImpact, BulkUpdate, CitationFilter, CredentialId, EventType,
     MemoryChange, MemoryFilter, MemoryId, NewErasure, NewInboundWebhook, RecallId, ResourceState,
-    WorkspaceAccess, WorkspaceId,
+    SensitivityLabel, WorkspaceAccess, WorkspaceId,
 };
 use knowledge_core::service::{
-    ActivityDays, AuditAction, AuditEntry, AuditFilter, Caller, ClientInfo, MemberUpdate,
-    NewWorkspace, PageRequest, ResourceKind,
+    ActivityDays, AuditAction, AuditEntry, AuditFilter, AuditOutcome, Caller, ClientInfo, Denial,
+    MemberUpdate, NewWorkspace, PageRequest, ResourceKind,
 };
+use uuid::Uuid;
 
 use crate::audit::entries;
 use crate::event_receivers::{reviewer, webhook};
 use crate::make::{
     ADMIN, MEMBER, VIEWER, actions, audience, code, create_memory, custom, new_access, new_chat,
-    new_mcp_key, new_recall, new_role, new_workspace, problem,
+    new_mcp_key, new_recall, new_role, new_workspace, problem, sensitivity,
 };
 use crate::sign_in::{sign_in, token};
 use crate::world::World;
@@ -413,6 +414,70 @@ async fn audit_log_omits_private_workspaces_for_others() {
     }
     set(world, WorkspaceAccess::Open).await;
     assert_eq!(log(world, admin).await.len(), entries(world).await.len());
+}
+
+/// Returns how the log tells, to a reader, of a bulk update of these memories.
+async fn recorded(
+    world: &World,
+    reader: &Caller,
+    caller: &Caller,
+    memories: &[MemoryId],
+) -> Vec<AuditEntry> {
+    let change = sensitivity(SensitivityLabel::Public);
+    let result = world.bulk(caller, memories, change).await.unwrap();
+    assert_eq!(result.summary.succeeded, 0);
+    let mut entries = Vec::new();
+    for item in result.results {
+        let entry = world.by(reader).get_audit_entry(item.audit_log_id).await;
+        entries.push(entry.unwrap());
+    }
+    entries
+}
+
+/// Nobody who reads the log learns which of the named memories exists there.
+#[tokio::test]
+async fn memory_of_a_private_workspace_is_recorded_like_an_unknown_one() {
+    let place = Place::new().await;
+    let (world, admin) = (&place.world, place.admin());
+    let memories = [place.memory, MemoryId(Uuid::from_u128(7))];
+    let is_unknown = |entry: &AuditEntry| {
+        let tells = entry.reason.is_some() || entry.before.is_some() || entry.after.is_some();
+        entry.outcome == AuditOutcome::NotFound && !tells
+    };
+    let updated = recorded(world, admin, admin, &memories).await;
+    assert!(updated.iter().all(is_unknown), "{updated:?}");
+    let key = world.name("key").parse().unwrap();
+    let named = NewErasure::builder().memory_ids(memories.to_vec()).build();
+    let erased = world.by(admin).create_erasure(&key, &named).await.unwrap();
+    let erased = erased.erasure;
+    assert_eq!((erased.not_found, erased.forbidden), (2, 0));
+    for reader in [admin, &world.owner] {
+        let mut refused = log(world, reader).await;
+        refused.retain(|entry| entry.outcome != AuditOutcome::Ok);
+        assert_eq!(refused.len(), 4);
+        assert!(refused.iter().all(is_unknown), "{refused:?}");
+    }
+    // Also for those of its people for whom the memory does not exist: others read the log.
+    let hidden = world.change(&memories[..1], audience("user:nobody")).await;
+    assert_eq!(hidden.unwrap().summary.succeeded, 1);
+    let updated = recorded(world, admin, &place.insider, &memories).await;
+    assert!(updated.iter().all(is_unknown), "{updated:?}");
+    world.assert_whole().await;
+}
+
+#[tokio::test]
+async fn hidden_memory_of_an_open_workspace_is_recorded_as_forbidden() {
+    let place = Place::new().await;
+    let (world, admin) = (&place.world, place.admin());
+    let sales = world.workspace("sales").await;
+    let memories = world.memories_in(sales, 1).await;
+    world.approve(&memories).await;
+    let hidden = world.change(&memories, audience("user:nobody")).await;
+    assert_eq!(hidden.unwrap().summary.succeeded, 1);
+    let member = world.caller(MEMBER).await;
+    let updated = recorded(world, admin, &member, &memories).await;
+    let denied = AuditOutcome::Denied(Denial::Invisible);
+    assert_eq!((updated[0].outcome, &updated[0].before), (denied, &None));
 }
 
 #[tokio::test]
