@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use knowledge_core::Error;
 use knowledge_core::access::{Action, ActionSet, BaseRole, RoleRef, TokenScope};
+use knowledge_core::api::Operation;
 use knowledge_core::limits::PRIVATE_WORKSPACES_MAX;
 use knowledge_core::model::{
     AccessCheck, AudienceLabel, BulkImpact, BulkUpdate, CitationFilter, CredentialId, EventType,
@@ -11,8 +12,8 @@ use knowledge_core::model::{
     SensitivityLabel, WorkspaceAccess, WorkspaceId,
 };
 use knowledge_core::service::{
-    ActivityDays, AuditAction, AuditEntry, AuditFilter, AuditOutcome, Caller, ClientInfo, Denial,
-    MemberUpdate, NewWorkspace, PageRequest, ResourceKind,
+    ActivityDays, AuditAction, AuditEntry, AuditFilter, AuditOutcome, AuditResource, Caller,
+    ClientInfo, Denial, MemberUpdate, NewWorkspace, PageRequest, Refusal, ResourceKind,
 };
 use uuid::Uuid;
 
@@ -478,6 +479,36 @@ async fn hidden_memory_of_an_open_workspace_is_recorded_as_forbidden() {
     let updated = recorded(world, admin, &member, &memories).await;
     let denied = AuditOutcome::Denied(Denial::Invisible);
     assert_eq!((updated[0].outcome, &updated[0].before), (denied, &None));
+}
+
+/// Otherwise, whoever misses the entry about its own attempt knows that the identifier is used.
+#[tokio::test]
+async fn refusal_naming_something_in_a_private_workspace_is_shown_like_any_other() {
+    let place = Place::new().await;
+    let world = &place.world;
+    let workspace = world.workspace.id;
+    let inner = with(new_role("inner"), |new| new.workspace_id = Some(workspace));
+    let role = world.create_role(&inner).await.unwrap().id;
+    let reader = world.caller_who_may(actions(&[Action::AuditRead])).await;
+    for id in [role.0, Uuid::from_u128(7)] {
+        let kind = ResourceKind::Role;
+        let refusal = Refusal {
+            operation: Operation::DeleteCustomRole,
+            workspace: None,
+            resource: Some(AuditResource { kind, id }),
+            reason: "missing permission role:manage".to_owned(),
+        };
+        let audit_log = world.service.audit_log();
+        audit_log.record_refusal(&reader, &refusal).await;
+    }
+    let mut shown = log(world, &reader).await;
+    shown.retain(|entry| entry.outcome == AuditOutcome::Rejected);
+    let named: Vec<(ResourceKind, Uuid)> = shown
+        .iter()
+        .map(|entry| (entry.resource.kind, entry.resource.id))
+        .collect();
+    assert_eq!(named, [(ResourceKind::Organization, world.org.id.0); 2]);
+    world.assert_whole().await;
 }
 
 #[tokio::test]
