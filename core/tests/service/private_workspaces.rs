@@ -13,15 +13,16 @@ use knowledge_core::model::{
 };
 use knowledge_core::service::{
     ActivityDays, AuditAction, AuditEntry, AuditFilter, AuditOutcome, AuditResource, Caller,
-    ClientInfo, Denial, MemberUpdate, NewWorkspace, PageRequest, Refusal, ResourceKind,
+    ClientInfo, Denial, Endpoint, MemberUpdate, NewWorkspace, PageRequest, Refusal, ResourceKind,
 };
 use uuid::Uuid;
 
 use crate::audit::entries;
+use crate::endpoint_confirmation::send;
 use crate::event_receivers::{reviewer, webhook};
 use crate::make::{
     ADMIN, MEMBER, VIEWER, actions, audience, code, create_memory, custom, new_access, new_chat,
-    new_mcp_key, new_recall, new_role, new_workspace, problem, sensitivity,
+    new_mcp_key, new_recall, new_role, new_subscription, new_workspace, problem, sensitivity,
 };
 use crate::sign_in::{sign_in, token};
 use crate::world::World;
@@ -415,6 +416,37 @@ async fn audit_log_omits_private_workspaces_for_others() {
     }
     set(world, WorkspaceAccess::Open).await;
     assert_eq!(log(world, admin).await.len(), entries(world).await.len());
+}
+
+#[tokio::test]
+async fn audit_log_omits_what_the_service_did_in_private_workspaces_for_others() {
+    let place = Place::new().await;
+    let (world, admin) = (&place.world, place.admin());
+    let recall = world.recall_of(&[place.memory]).await;
+    let new = new_subscription(recall, "https://example.com/citations");
+    let made = world.create_subscription(&new).await.unwrap().id;
+    send(world, 410).await;
+    let pinged = world.ping_endpoint(Endpoint::Subscription(made)).await;
+    pinged.unwrap();
+    send(world, 200).await;
+    let is_by_service = |entry: &AuditEntry| {
+        let is_enabling = entry.action == AuditAction::SubscriptionEnable;
+        let is_disabling = entry.action == AuditAction::SubscriptionDisable;
+        is_enabling || is_disabling
+    };
+    let mut written = log(world, &world.owner).await;
+    written.retain(is_by_service);
+    assert_eq!(written.len(), 2, "{written:?}");
+    let shown = log(world, admin).await;
+    assert!(!shown.iter().any(is_by_service), "{shown:?}");
+    for entry in written {
+        assert_eq!((entry.actor_id, entry.resource.id), (None, made.0));
+        let found = world.by(admin).get_audit_entry(entry.id).await;
+        assert_eq!(code(found), "not_found");
+    }
+    set(world, WorkspaceAccess::Open).await;
+    assert!(log(world, admin).await.iter().any(is_by_service));
+    world.assert_whole().await;
 }
 
 /// Returns how the log tells, to a reader, of a bulk update of these memories.
