@@ -4,22 +4,25 @@ use std::collections::BTreeSet;
 
 use knowledge_core::Error;
 use knowledge_core::access::{Action, ActionSet, BaseRole, RoleRef, TokenScope};
+use knowledge_core::api::Operation;
 use knowledge_core::limits::PRIVATE_WORKSPACES_MAX;
 use knowledge_core::model::{
     AccessCheck, AudienceLabel, BulkImpact, BulkUpdate, CitationFilter, CredentialId, EventType,
     MemoryChange, MemoryFilter, MemoryId, NewErasure, NewInboundWebhook, RecallId, ResourceState,
-    WorkspaceAccess, WorkspaceId,
+    SensitivityLabel, WorkspaceAccess, WorkspaceId,
 };
 use knowledge_core::service::{
-    ActivityDays, AuditAction, AuditEntry, AuditFilter, Caller, ClientInfo, MemberUpdate,
-    NewWorkspace, PageRequest, ResourceKind,
+    ActivityDays, AuditAction, AuditEntry, AuditFilter, AuditOutcome, AuditResource, Caller,
+    ClientInfo, Denial, Endpoint, MemberUpdate, NewWorkspace, PageRequest, Refusal, ResourceKind,
 };
+use uuid::Uuid;
 
 use crate::audit::entries;
+use crate::endpoint_confirmation::send;
 use crate::event_receivers::{reviewer, webhook};
 use crate::make::{
     ADMIN, MEMBER, VIEWER, actions, audience, code, create_memory, custom, new_access, new_chat,
-    new_mcp_key, new_recall, new_role, new_workspace, problem,
+    new_mcp_key, new_recall, new_role, new_subscription, new_workspace, problem, sensitivity,
 };
 use crate::sign_in::{sign_in, token};
 use crate::world::World;
@@ -413,6 +416,131 @@ async fn audit_log_omits_private_workspaces_for_others() {
     }
     set(world, WorkspaceAccess::Open).await;
     assert_eq!(log(world, admin).await.len(), entries(world).await.len());
+}
+
+#[tokio::test]
+async fn audit_log_omits_what_the_service_did_in_private_workspaces_for_others() {
+    let place = Place::new().await;
+    let (world, admin) = (&place.world, place.admin());
+    let recall = world.recall_of(&[place.memory]).await;
+    let new = new_subscription(recall, "https://example.com/citations");
+    let made = world.create_subscription(&new).await.unwrap().id;
+    send(world, 410).await;
+    let pinged = world.ping_endpoint(Endpoint::Subscription(made)).await;
+    pinged.unwrap();
+    send(world, 200).await;
+    let is_by_service = |entry: &AuditEntry| {
+        let is_enabling = entry.action == AuditAction::SubscriptionEnable;
+        let is_disabling = entry.action == AuditAction::SubscriptionDisable;
+        is_enabling || is_disabling
+    };
+    let mut written = log(world, &world.owner).await;
+    written.retain(is_by_service);
+    assert_eq!(written.len(), 2, "{written:?}");
+    let shown = log(world, admin).await;
+    assert!(!shown.iter().any(is_by_service), "{shown:?}");
+    for entry in written {
+        assert_eq!((entry.actor_id, entry.resource.id), (None, made.0));
+        let found = world.by(admin).get_audit_entry(entry.id).await;
+        assert_eq!(code(found), "not_found");
+    }
+    set(world, WorkspaceAccess::Open).await;
+    assert!(log(world, admin).await.iter().any(is_by_service));
+    world.assert_whole().await;
+}
+
+/// Returns how the log tells, to a reader, of a bulk update of these memories.
+async fn recorded(
+    world: &World,
+    reader: &Caller,
+    caller: &Caller,
+    memories: &[MemoryId],
+) -> Vec<AuditEntry> {
+    let change = sensitivity(SensitivityLabel::Public);
+    let result = world.bulk(caller, memories, change).await.unwrap();
+    assert_eq!(result.summary.succeeded, 0);
+    let mut entries = Vec::new();
+    for item in result.results {
+        let entry = world.by(reader).get_audit_entry(item.audit_log_id).await;
+        entries.push(entry.unwrap());
+    }
+    entries
+}
+
+/// Nobody who reads the log learns which of the named memories exists there.
+#[tokio::test]
+async fn memory_of_a_private_workspace_is_recorded_like_an_unknown_one() {
+    let place = Place::new().await;
+    let (world, admin) = (&place.world, place.admin());
+    let memories = [place.memory, MemoryId(Uuid::from_u128(7))];
+    let is_unknown = |entry: &AuditEntry| {
+        let tells = entry.reason.is_some() || entry.before.is_some() || entry.after.is_some();
+        entry.outcome == AuditOutcome::NotFound && !tells
+    };
+    let updated = recorded(world, admin, admin, &memories).await;
+    assert!(updated.iter().all(is_unknown), "{updated:?}");
+    let key = world.name("key").parse().unwrap();
+    let named = NewErasure::builder().memory_ids(memories.to_vec()).build();
+    let erased = world.by(admin).create_erasure(&key, &named).await.unwrap();
+    let erased = erased.erasure;
+    assert_eq!((erased.not_found, erased.forbidden), (2, 0));
+    for reader in [admin, &world.owner] {
+        let mut refused = log(world, reader).await;
+        refused.retain(|entry| entry.outcome != AuditOutcome::Ok);
+        assert_eq!(refused.len(), 4);
+        assert!(refused.iter().all(is_unknown), "{refused:?}");
+    }
+    // Also for those of its people for whom the memory does not exist: others read the log.
+    let hidden = world.change(&memories[..1], audience("user:nobody")).await;
+    assert_eq!(hidden.unwrap().summary.succeeded, 1);
+    let updated = recorded(world, admin, &place.insider, &memories).await;
+    assert!(updated.iter().all(is_unknown), "{updated:?}");
+    world.assert_whole().await;
+}
+
+#[tokio::test]
+async fn hidden_memory_of_an_open_workspace_is_recorded_as_forbidden() {
+    let place = Place::new().await;
+    let (world, admin) = (&place.world, place.admin());
+    let sales = world.workspace("sales").await;
+    let memories = world.memories_in(sales, 1).await;
+    world.approve(&memories).await;
+    let hidden = world.change(&memories, audience("user:nobody")).await;
+    assert_eq!(hidden.unwrap().summary.succeeded, 1);
+    let member = world.caller(MEMBER).await;
+    let updated = recorded(world, admin, &member, &memories).await;
+    let denied = AuditOutcome::Denied(Denial::Invisible);
+    assert_eq!((updated[0].outcome, &updated[0].before), (denied, &None));
+}
+
+/// Otherwise, whoever misses the entry about its own attempt knows that the identifier is used.
+#[tokio::test]
+async fn refusal_naming_something_in_a_private_workspace_is_shown_like_any_other() {
+    let place = Place::new().await;
+    let world = &place.world;
+    let workspace = world.workspace.id;
+    let inner = with(new_role("inner"), |new| new.workspace_id = Some(workspace));
+    let role = world.create_role(&inner).await.unwrap().id;
+    let reader = world.caller_who_may(actions(&[Action::AuditRead])).await;
+    for id in [role.0, Uuid::from_u128(7)] {
+        let kind = ResourceKind::Role;
+        let refusal = Refusal {
+            operation: Operation::DeleteCustomRole,
+            workspace: None,
+            resource: Some(AuditResource { kind, id }),
+            reason: "missing permission role:manage".to_owned(),
+        };
+        let audit_log = world.service.audit_log();
+        audit_log.record_refusal(&reader, &refusal).await;
+    }
+    let mut shown = log(world, &reader).await;
+    shown.retain(|entry| entry.outcome == AuditOutcome::Rejected);
+    let named: Vec<(ResourceKind, Uuid)> = shown
+        .iter()
+        .map(|entry| (entry.resource.kind, entry.resource.id))
+        .collect();
+    assert_eq!(named, [(ResourceKind::Organization, world.org.id.0); 2]);
+    world.assert_whole().await;
 }
 
 #[tokio::test]

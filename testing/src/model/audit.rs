@@ -242,7 +242,8 @@ impl Org {
             strip(&mut entry.before);
             strip(&mut entry.after);
         }
-        let places = entries.iter().map(|entry| self.place_of(entry)).collect();
+        let places = entries.iter();
+        let places = places.map(|entry| self.place_of(action, entry)).collect();
         self.audit.push(Arc::new(AuditOperation {
             places,
             ids,
@@ -260,8 +261,13 @@ impl Org {
     /// Returns the workspace of the resource of an entry, if it is in one.
     ///
     /// Of a memory or a role it is known from its states, unless the entry is about a refusal.
-    fn place_of(&self, entry: &AuditFacts) -> Option<WorkspaceId> {
-        let is_refusal = entry.outcome == "forbidden" && entry.before.is_null();
+    /// Of one memory among many that does not exist for the caller, the entry has no workspace.
+    pub(crate) fn place_of(&self, action: AuditAction, entry: &AuditFacts) -> Option<WorkspaceId> {
+        let is_of_many = matches!(
+            action,
+            AuditAction::MemoryBulkUpdate | AuditAction::ErasureCreate
+        );
+        let is_refusal = entry.outcome == "forbidden" && entry.before.is_null() && !is_of_many;
         let id = entry.resource;
         match entry.kind {
             ResourceKind::Workspace => Some(WorkspaceId(id)),
@@ -297,6 +303,17 @@ impl Org {
             }
             _ => None,
         }
+    }
+
+    /// Returns the outcome of a change of a memory, one of many, that does not exist for the caller.
+    ///
+    /// It tells that there is such a memory, unless that is in a private workspace.
+    pub(crate) fn outcome_of_hidden(&self, id: MemoryId) -> &'static str {
+        let is_told = match self.memories.get(&id) {
+            Some(memory) => !self.private.contains(&memory.labels.workspace_id),
+            None => self.removing.memories.contains(&id),
+        };
+        if is_told { "forbidden" } else { "not_found" }
     }
 
     fn place_of_recall(&self, recall: RecallId) -> Option<WorkspaceId> {

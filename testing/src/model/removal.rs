@@ -23,7 +23,7 @@ const QUOTAS: [Quota; 5] = [
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Removing {
     pub(crate) workspaces: BTreeSet<WorkspaceId>,
-    /// Memories, which the audit log takes for hidden ones.
+    /// Memories of open workspaces, which the audit log takes for hidden ones.
     pub(crate) memories: BTreeSet<MemoryId>,
     /// Records that quotas still count.
     pub(crate) units: BTreeMap<Quota, usize>,
@@ -48,7 +48,9 @@ impl Org {
         self.workspaces.remove(&id);
         let memories = self.memories.iter();
         let memories = memories.filter(|(_, memory)| memory.labels.workspace_id == id);
-        self.removing.memories.extend(memories.map(|(id, _)| *id));
+        if !self.private.contains(&id) {
+            self.removing.memories.extend(memories.map(|(id, _)| *id));
+        }
         self.memories
             .retain(|_, memory| memory.labels.workspace_id != id);
         self.names.retain(|(workspace, ..), _| *workspace != id);

@@ -110,7 +110,8 @@ impl Simulation {
                 return Ok(());
             }
         }
-        // The entry is about the innermost resource that exists, also where the caller may not know.
+        // The entry is about the innermost resource that exists, also where the caller may not know
+        // of it, except in a private workspace.
         let mut resource = (ResourceKind::Organization, who.org.0);
         for (kind, id, key) in named {
             let found = self.store.inner().get(&[key]).await;
@@ -121,10 +122,14 @@ impl Simulation {
         }
         let org = self.model.org_mut(who.org);
         org.refusals.insert(who.member, refusals);
-        let entry = AuditFacts {
+        let refused = |resource: (ResourceKind, Uuid)| AuditFacts {
             outcome: "forbidden",
             ..AuditFacts::ok(resource, (), ())
         };
+        let mut entry = refused(resource);
+        if !org.knows(&who, org.place_of(action, &entry)) {
+            entry = refused((ResourceKind::Organization, who.org.0));
+        }
         org.audit_all(Some(&who), action, None, vec![entry], now);
         Ok(())
     }

@@ -18,6 +18,7 @@ use crate::model::{
     ReviewStatus, WorkspaceId,
 };
 use crate::service::access::principal::{Denial, Principal};
+use crate::service::audit::entry::AuditOutcome;
 use crate::store::{Entry, Key, RangeRead, Transaction, decode};
 
 /// Part of a memory that a caller may see.
@@ -449,6 +450,24 @@ impl Monitor {
             (Some(action), _) => Err(Denial::MissingPermission(action)),
             (None, None) if is_covered => Ok(Visibility::Everything),
             (None, _) => Ok(Visibility::Labels),
+        }
+    }
+
+    /// Decides on a use of a memory as [`Monitor::decide`] does, for the audit log.
+    ///
+    /// What does not exist for the caller in a private workspace is recorded as if it did not exist
+    /// at all: the caller and others who read the log may not know of the workspace.
+    pub(crate) fn outcome(
+        &self,
+        id: MemoryId,
+        labels: &MemoryLabels,
+        wanted: Use<'_>,
+    ) -> AuditOutcome {
+        let is_private = self.caller.org.private.contains(&labels.workspace_id);
+        match self.decide(id, labels, wanted) {
+            Ok(_) => AuditOutcome::Ok,
+            Err(Denial::Invisible) if is_private => AuditOutcome::NotFound,
+            Err(denial) => AuditOutcome::Denied(denial),
         }
     }
 

@@ -263,9 +263,15 @@ impl KnowledgeService {
             return Ok(transaction.done(()));
         }
         transaction.put(key, &stored);
-        let resource = refusal.audited(&mut transaction, org).await?;
+        let place = refusal.place(&mut transaction, org).await?;
+        let (place, resource) = if place.is_none_or(|place| principal.knows(place)) {
+            (place, refusal.audited(&mut transaction, org).await?)
+        } else {
+            // As for an unknown identifier: an entry that is omitted would tell it from one.
+            (None, (ResourceKind::Organization, org.0))
+        };
         let actor = Actor {
-            workspace: refusal.place(&mut transaction, org).await?,
+            workspace: place,
             ..Actor::new(&principal, caller.client())
         };
         let operation = AuditedOperation::begin(&transaction, self.env(), now);

@@ -47,15 +47,21 @@ pub struct ClientInfo {
 pub enum AuditOutcome {
     /// Success.
     Ok,
-    /// Rejected: the resource does not exist.
+    /// Rejected: the resource does not exist, or is one of a private workspace and does not exist
+    /// for the caller.
     NotFound,
-    /// Rejected: the caller lacks the permission.
+    /// Rejected: the caller lacks the permission, or the resource does not exist for it.
     Denied(Denial),
     /// Rejected as a whole: the caller lacks the permission for the operation.
     Rejected,
 }
 
 impl AuditOutcome {
+    /// Returns true if the resource did not exist for the caller.
+    pub(crate) fn is_hidden(self) -> bool {
+        matches!(self, Self::NotFound | Self::Denied(Denial::Invisible))
+    }
+
     /// Returns the name on the wire.
     #[must_use]
     pub const fn as_str(self) -> &'static str {

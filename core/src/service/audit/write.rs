@@ -59,9 +59,12 @@ impl Actor {
         }
     }
 
-    /// Returns the actor for the service itself.
-    pub(crate) fn service(org: OrgId) -> Self {
-        Self::operator(org)
+    /// Returns the actor for the service itself, which acts in a workspace.
+    pub(crate) fn service(org: OrgId, workspace: WorkspaceId) -> Self {
+        Self {
+            workspace: Some(workspace),
+            ..Self::operator(org)
+        }
     }
 }
 

@@ -383,7 +383,7 @@ impl KnowledgeService {
         };
         AuditedOperation::begin(transaction, self.env(), now).changed(
             transaction,
-            Actor::service(record.org()),
+            Actor::service(record.org(), record.workspace()),
             action,
             record.resource(),
             &before,

@@ -324,10 +324,7 @@ pub(super) async fn decide_named(
     for ((id, labels), content) in ids.iter().zip(labels).zip(contents) {
         let outcome = match labels.as_ref().filter(|_| content.is_some()) {
             None => AuditOutcome::NotFound,
-            Some(labels) => match monitor.decide(*id, labels, Use::Erase) {
-                Err(denial) => AuditOutcome::Denied(denial),
-                Ok(_) => AuditOutcome::Ok,
-            },
+            Some(labels) => monitor.outcome(*id, labels, Use::Erase),
         };
         named.push(NamedMemory {
             id: *id,
@@ -367,12 +364,11 @@ async fn erase_named(
             content,
             outcome,
         } = memory;
-        let is_hidden = matches!(outcome, AuditOutcome::Denied(Denial::Invisible));
         entries.push(MemoryAudit {
             memory_id: id,
             is_own: false,
             outcome,
-            before: labels.clone().filter(|_| !is_hidden),
+            before: labels.clone().filter(|_| !outcome.is_hidden()),
             after: None,
         });
         if let (AuditOutcome::Ok, Some(labels), Some(content)) = (outcome, labels, content) {

@@ -252,12 +252,11 @@ impl Decided {
                 }
             }
             // A hidden memory must not take more space in the audit log than an unknown one.
-            let is_hidden = outcome == AuditOutcome::Denied(Denial::Invisible);
             decided.entries.push(MemoryAudit {
                 memory_id: *id,
                 outcome,
                 is_own: outcome == AuditOutcome::Ok && monitor.reviews_own(*id, change),
-                before: before.filter(|_| !is_hidden),
+                before: before.filter(|_| !outcome.is_hidden()),
                 after: None,
             });
         }
@@ -336,8 +335,8 @@ impl Decisions<'_> {
         let index = known.unwrap_or_else(|| self.add(before));
         let decision = &mut self.known[index];
         let decide = || {
-            let decided = self.monitor.decide(id, before, Use::Relabel(self.change));
-            decided.map_or_else(AuditOutcome::Denied, |_| AuditOutcome::Ok)
+            let wanted = Use::Relabel(self.change);
+            self.monitor.outcome(id, before, wanted)
         };
         let outcome = if self.monitor.has_origin(id) {
             decide()

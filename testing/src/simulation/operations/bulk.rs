@@ -349,17 +349,13 @@ impl BulkUpdateMemories {
                     message: String::new(),
                 }),
             });
-            let is_removed = org.removing.memories.contains(id);
             // It does not reveal the labels of a hidden memory.
             let shown = before.as_ref();
             let shown = shown.filter(|_| code != Some(BulkItemErrorCode::NotFound));
             audit.push(AuditFacts {
                 outcome: match code {
                     None => "ok",
-                    // The audit log records that the memory was hidden.
-                    Some(BulkItemErrorCode::NotFound) if before.is_none() && !is_removed => {
-                        "not_found"
-                    }
+                    Some(BulkItemErrorCode::NotFound) => org.outcome_of_hidden(*id),
                     Some(_) => "forbidden",
                 },
                 is_own: code.is_none() && org.reviews_own(who, *id, change),

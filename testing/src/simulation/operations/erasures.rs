@@ -399,21 +399,18 @@ impl Erasing<'_> {
             let exists = labels.as_ref();
             let exists = exists.filter(|labels| rules.exists(*id, labels));
             let may = exists.map(|labels| rules.holds(Action::ErasureManage, labels.workspace_id));
-            let outcome = match (may, &labels) {
-                (Some(true), _) => {
+            let outcome = match may {
+                Some(true) => {
                     removed.push(*id);
                     "ok"
                 }
-                (Some(false), _) => {
+                Some(false) => {
                     forbidden += 1;
                     "forbidden"
                 }
-                (None, labels) => {
+                None => {
                     not_found += 1;
-                    match labels {
-                        None if !self.org.removing.memories.contains(id) => "not_found",
-                        _ => "forbidden",
-                    }
+                    self.org.outcome_of_hidden(*id)
                 }
             };
             entries.push(AuditFacts {

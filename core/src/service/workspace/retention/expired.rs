@@ -83,7 +83,8 @@ impl KnowledgeService {
                     "recalls": counts.recalls,
                 });
                 let operation = AuditedOperation::begin(&transaction, self.env(), now);
-                let by = (operation, Actor::service(org), AuditAction::RetentionErase);
+                let actor = Actor::service(org, workspace);
+                let by = (operation, actor, AuditAction::RetentionErase);
                 let resource = (ResourceKind::Workspace, workspace.0);
                 removal
                     .record(&mut transaction, by, resource, counts)
