@@ -135,15 +135,19 @@ impl Ending {
     };
 
     /// Returns the status of a resource that is in the given state unless it has ended.
+    ///
+    /// What is `Ended` by its own state has no valid secret: a restore revoked it.
     pub(crate) fn status(ending: Option<Self>, otherwise: ResourceState) -> ResourceStatus {
         let state = match ending {
             None => otherwise,
             Some(ending) if ending == Self::SUSPENSION => ResourceState::Suspended,
             Some(_) => ResourceState::Ended,
         };
+        let is_revoked = state == ResourceState::Ended;
+        let revoked = is_revoked.then_some(EndedReason::CredentialRevoked);
         ResourceStatus {
             state,
-            ended_reason: ending.map(|ending| ending.reason),
+            ended_reason: ending.map(|ending| ending.reason).or(revoked),
             ended_at: ending.and_then(|ending| ending.at),
         }
     }
@@ -356,6 +360,15 @@ pub(crate) fn endpoint_state(is_active: bool, is_confirmed: bool) -> ResourceSta
     }
 }
 
+/// Returns the state of an inbound webhook that has not ended with its creator.
+pub(crate) fn inbound_state(stored: &SealedRecord<InboundWebhook>) -> ResourceState {
+    if stored.is_revoked() {
+        ResourceState::Ended
+    } else {
+        ResourceState::Active
+    }
+}
+
 /// Facts about a created record, from which its status follows.
 struct Facts {
     kind: CreatedKind,
@@ -398,10 +411,10 @@ impl Facts {
         Self {
             kind: CreatedKind::InboundWebhook,
             workspace: Some(stored.record.workspace_id),
+            state: inbound_state(&stored),
             name: stored.record.name,
             delegator: stored.delegator,
             needed: Some(Action::MemoryCreate),
-            state: ResourceState::Active,
         }
     }
 
