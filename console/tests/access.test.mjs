@@ -97,6 +97,14 @@ test("administrator is offered what only owners may do neither for owners nor fo
   await admin.close();
 });
 
+test("only owner is not offered to remove itself", async () => {
+  const { page, close } = await site.current.open("members");
+  const named = (/** @type {RegExp} */ name) => page.getByRole("row", { name }).getByRole("button").allInnerTexts();
+  assert.deepEqual(await named(/maya\.okafor/), ["Edit", "Workspaces"]);
+  assert.deepEqual(await named(/jonas\.weber/), ["Edit", "Workspaces", "Remove"]);
+  await close();
+});
+
 test("refused action is explained, and its buttons are gone", async () => {
   const { page, close } = await site.current.open("keys");
   await page.route("**/mcp-keys/*", (route) =>
@@ -379,6 +387,7 @@ test("workspace is made private and opened again", async () => {
   await page.getByRole("button", { name: "Make private" }).click();
   const dialog = page.getByRole("dialog");
   await dialog.getByText("members with a role in it, and owners").waitFor();
+  await dialog.getByText("Webhooks and MCP keys of others are suspended.").waitFor();
   await dialog.getByRole("button", { name: "Make private" }).click();
   await page.getByText("Private: for members with a role in it, and owners.").waitFor();
   await dialog.waitFor({ state: "hidden" });

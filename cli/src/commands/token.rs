@@ -119,7 +119,7 @@ struct RevokeArgs {
     /// Identifier, as listed by `list`
     id: CredentialId,
 
-    /// End the tokens, MCP keys, webhooks and subscriptions that it created, too
+    /// End the tokens, MCP keys, webhooks, inbound webhooks and subscriptions that it created, too
     ///
     /// Without this flag they remain, since they belong to the member, except those that a token
     /// with a scope created. For a credential that has leaked; also after its revocation.

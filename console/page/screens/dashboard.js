@@ -108,7 +108,7 @@ export class DashboardScreen {
         title: isPrivate ? `Open ${workspace.name}?` : `Make ${workspace.name} private?`,
         submit: label,
         isDangerous: !isPrivate,
-        text: `From then on it exists for ${peopleOf({ access })}; its memories for those of them whom their labels cover.`,
+        text: `From then on it exists for ${peopleOf({ access })}; its memories for those whom their labels cover.${isPrivate ? "" : " Webhooks and MCP keys of others are suspended."}`,
         run: async () => {
           await operations.setWorkspaceAccess(workspace.id, { access });
           workspace.access = access;

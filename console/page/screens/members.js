@@ -18,7 +18,6 @@ import { tag, time } from "../ui/marks.js";
 import {
   actionsHeading,
   described,
-  empty,
   listView,
   named,
   pageHeader,
@@ -61,7 +60,8 @@ export class MembersScreen {
       <section class="card flush" aria-label="Members">
         ${listView(this.#list, {
           items: (members) => this.#table(members),
-          empty: empty({ symbol: "members", title: "No members", text: "Add the people who work with you." }),
+          // Whoever sees the list is in it.
+          empty: nothing,
         })}
       </section>
     `;
@@ -98,7 +98,8 @@ export class MembersScreen {
 
   /** @param {Member} member */
   #actions(member) {
-    const { name } = member;
+    const { name, role } = member;
+    const { items, hasMore } = this.#list;
     const needs = "member:manage";
     return html`
       <div class="actions">
@@ -115,6 +116,8 @@ export class MembersScreen {
           label: "Remove",
           name: `Remove ${name}`,
           look: "danger",
+          // The only owner has to stay.
+          isOffered: role !== "owner" || hasMore || items.some((other) => other.role === role && other !== member),
           run: () => this.#remove(member),
         })}
       </div>

@@ -29,7 +29,7 @@ string_enum! {
         /// Its member lacks the permission, the scope of its credential excludes it, or the member
         /// is not one of the people of its private workspace.
         PermissionMissing = "permission_missing",
-        /// The scoped token that it depends on was revoked.
+        /// The scoped token that it depends on was revoked, or a restore revoked its secret.
         CredentialRevoked = "credential_revoked",
         /// The scoped token that it depends on has expired.
         CredentialExpired = "credential_expired",

@@ -27,6 +27,9 @@ pub enum InvalidUrl {
     /// Longer than [`URL_CHARS_MAX`] characters.
     #[error("must have at most {URL_CHARS_MAX} characters")]
     TooLong,
+    /// A control character, which parsers would remove or escape.
+    #[error("must not contain control characters")]
+    ControlCharacter,
     /// Not a URL, or one of another scheme.
     #[error(
         "must be an absolute URL that begins with https://, for example https://example.com/hooks"
@@ -90,6 +93,9 @@ impl FromStr for WebhookUrl {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         if text.chars().count() > URL_CHARS_MAX {
             return Err(InvalidUrl::TooLong);
+        }
+        if text.contains(char::is_control) {
+            return Err(InvalidUrl::ControlCharacter);
         }
         let url = HttpUrl::parse(text).ok_or(InvalidUrl::NotHttp)?;
         if url.has_credentials() {
@@ -249,6 +255,10 @@ mod tests {
             ("https://user@example.com", InvalidUrl::Credentials),
             ("https://:pass@example.com", InvalidUrl::Credentials),
             ("https://example.com/#part", InvalidUrl::Fragment),
+            ("\0https://example.com/", InvalidUrl::ControlCharacter),
+            ("https://example.com/a\0b", InvalidUrl::ControlCharacter),
+            ("https://example.com/a\tb", InvalidUrl::ControlCharacter),
+            ("https://example.com/\0", InvalidUrl::ControlCharacter),
             (
                 &format!("https://example.com/{}", "a".repeat(2_048)),
                 InvalidUrl::TooLong,

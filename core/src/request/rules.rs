@@ -264,6 +264,9 @@ impl Scalar for ClientName {
 
     fn parse(json: &Value) -> Result<McpClient, Wrong> {
         let name = text(json)?;
+        if name.contains('\0') {
+            return Err(Wrong::value(NUL_MESSAGE));
+        }
         Ok(name.parse().unwrap_or(McpClient::Other))
     }
 

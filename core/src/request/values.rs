@@ -57,7 +57,13 @@ pub(crate) fn number(value: &Value) -> Result<u64, Wrong> {
     value
         .as_u64()
         .or_else(|| whole(value.as_f64()?))
-        .ok_or_else(|| Wrong::type_of(value, "a whole number"))
+        .ok_or_else(|| match value {
+            Value::Number(_) => Wrong {
+                code: ProblemCode::InvalidType,
+                message: "must be a whole number that is not negative".to_owned(),
+            },
+            _ => Wrong::type_of(value, "a whole number"),
+        })
 }
 
 /// Converts a number written with a zero fraction: JSON does not distinguish `60` from `60.0`.
@@ -100,5 +106,10 @@ mod tests {
         ] {
             assert_eq!(number(&json).ok(), expected, "{json}");
         }
+        let message = |json: Value| number(&json).err().map(|wrong| wrong.message);
+        let negative = message(json!(-1)).unwrap();
+        assert_eq!(negative, "must be a whole number that is not negative");
+        let text = message(json!("60")).unwrap();
+        assert_eq!(text, "must be a whole number, not a string");
     }
 }

@@ -6,12 +6,12 @@ use knowledge_core::access::{ActionSet, CredentialKind, Secret};
 use knowledge_core::dump::{CredentialPolicy, RestoreReport, RevokedCredentials};
 use knowledge_core::env::Env;
 use knowledge_core::model::{
-    EndpointId, EventType, InboundWebhook, InboundWebhookId, NewCitationSubscription,
-    NewInboundWebhook, NewWebhook, OrgId, Timestamp, WebhookId,
+    EndedReason, EndpointId, EventType, InboundWebhook, InboundWebhookId, NewCitationSubscription,
+    NewInboundWebhook, NewWebhook, OrgId, ResourceState, Timestamp, WebhookId,
 };
 use knowledge_core::service::{
-    Caller, ClientInfo, InFlight, KnowledgeService, Options, SealingKey, SignedMessage,
-    SigningSecret, Verification, Verify,
+    Caller, ClientInfo, InFlight, KnowledgeService, Options, PageRequest, SealingKey,
+    SignedMessage, SigningSecret, Verification, Verify,
 };
 use knowledge_testing::fixture::{OrgFixture, complete};
 use knowledge_testing::requests::{create_memory, new_token};
@@ -256,10 +256,22 @@ async fn restored_inbound_webhook_accepts_only_a_new_secret() {
     assert!(!is_accepted(&service, place, old).await);
     let owner = dumped.org.trusted_owner();
     let workspace = dumped.org.side.id;
+    let shown = async || {
+        let found = service.inbound_webhooks().get(&owner, workspace, place.1);
+        let found = found.await.unwrap().value;
+        let page = PageRequest::default();
+        let listed = service.inbound_webhooks().list(&owner, workspace, &page);
+        assert!(listed.await.unwrap().data.contains(&found));
+        let status = found.status.unwrap();
+        (status.state, status.ended_reason)
+    };
+    let ended = (ResourceState::Ended, Some(EndedReason::CredentialRevoked));
+    assert_eq!(shown().await, ended);
     let rotated = service
         .inbound_webhooks()
         .rotate_secret(&owner, workspace, place.1);
     let rotated = rotated.await.unwrap();
+    assert_eq!(shown().await, (ResourceState::Active, None));
     assert_eq!(rotated.previous_secret_expires_at, now());
     assert!(!is_accepted(&service, place, old).await);
     assert!(is_accepted(&service, place, &rotated.signing_secret).await);

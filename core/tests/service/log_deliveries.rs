@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use knowledge_core::Error;
-use knowledge_core::access::Action;
+use knowledge_core::access::{Action, BuiltInRole, RoleRef};
 use knowledge_core::internals::keys;
 use knowledge_core::model::{Delivery, DeliveryId, DeliveryStatus, EventId, Webhook};
 use knowledge_core::service::{
@@ -13,8 +13,11 @@ use knowledge_core::service::{
 use knowledge_core::store::StoreExt;
 use uuid::Uuid;
 
+use crate::delegation::token;
 use crate::dispatching::{answer, endpoint, webhook};
-use crate::make::{HOUR, MILLISECOND, MINUTE, actions, code, problem, set_active};
+use crate::make::{
+    ADMIN, HOUR, MILLISECOND, MINUTE, actions, code, new_webhook, problem, set_active,
+};
 use crate::world::World;
 
 async fn list(
@@ -339,6 +342,45 @@ async fn dead_letters_are_redelivered_in_pages() {
         world.time.pass(MILLISECOND);
     }
     assert_eq!(world.undelivered().await, 1_100);
+}
+
+/// What has ended or is suspended would only dead-letter them again.
+#[tokio::test]
+async fn nothing_is_redelivered_to_a_webhook_that_has_ended_or_is_suspended() {
+    let world = World::new().await;
+    let admin = world.member(ADMIN).await;
+    let issued = token(&world, world.owner_id, &[Action::WebhookManage]).await;
+    for (by, is_token) in [
+        (Caller::from(issued.secret.clone()), true),
+        (world.trusted(admin), false),
+    ] {
+        let new = new_webhook("https://example.com/hook");
+        let webhook = world.by(&by).create_webhook(&new).await.unwrap();
+        let made = world.ping_endpoint(endpoint(&webhook)).await.unwrap();
+        redeliver(&world, &webhook, made.id).await.unwrap();
+        let operator = world.service.provisioning();
+        if is_token {
+            let revoked = operator.revoke(world.org.id, issued.record.id).await;
+            revoked.unwrap();
+        } else {
+            let viewer = RoleRef::BuiltIn(BuiltInRole::Viewer);
+            world.assign(admin, viewer).await.unwrap();
+        }
+        assert!(!world.get_webhook(webhook.id).await.unwrap().value.is_active);
+        let dead = world.redeliver_dead(endpoint(&webhook)).await;
+        assert_eq!(code(dead), "endpoint_off");
+        let one = redeliver(&world, &webhook, made.id).await;
+        assert_eq!(code(one), "endpoint_off");
+        let (org, id) = (world.org.id, webhook.id.into());
+        assert_eq!(
+            code(operator.redeliver(org, id, made.id).await),
+            "endpoint_off"
+        );
+        assert_eq!(code(operator.redeliver_dead(org, id).await), "endpoint_off");
+        world.rotate_webhook(webhook.id).await.unwrap();
+        redeliver(&world, &webhook, made.id).await.unwrap();
+    }
+    world.assert_whole().await;
 }
 
 #[tokio::test]

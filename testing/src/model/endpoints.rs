@@ -14,7 +14,7 @@ use knowledge_core::model::{
     InboundWebhookId, McpKeySummary, OrgId, ResourceState, SubscriptionId, Timestamp, Webhook,
     WebhookId, WebhookUrl, WorkspaceId,
 };
-use knowledge_core::service::AuditAction;
+use knowledge_core::service::{AuditAction, Endpoint};
 
 /// Period for which a replaced signing secret remains valid.
 pub(crate) const SECRET_OVERLAP: std::time::Duration = std::time::Duration::from_secs(24 * 60 * 60);
@@ -104,6 +104,25 @@ impl Model {
             status: Some(status),
             ..webhook.clone()
         }
+    }
+
+    /// Returns true if an endpoint is active, is not suspended and has not ended.
+    pub(crate) fn is_receiving(&self, org: OrgId, endpoint: Endpoint, now: Timestamp) -> bool {
+        let facts = self.org(org);
+        let (id, place) = match endpoint {
+            Endpoint::Webhook(workspace, id) => (
+                EndpointId::from(id),
+                (workspace, Some(Action::WebhookManage)),
+            ),
+            Endpoint::Subscription(id) => {
+                let workspace = facts.subscriptions[&id].workspace_id;
+                let needed = Some(Action::CitationSubscriptionManage);
+                (EndpointId::from(id), (workspace, needed))
+            }
+        };
+        let owner = facts.owners[&id];
+        let status = self.status_of(org, owner, place, ResourceState::Active, now);
+        facts.is_active(endpoint) && status.state == ResourceState::Active
     }
 
     /// Returns an inbound webhook with its status.

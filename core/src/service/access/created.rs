@@ -16,11 +16,12 @@ use crate::access::{Action, CredentialRecord};
 use crate::error::Error;
 use crate::keys;
 use crate::model::{
-    CredentialId, EndedReason, InboundWebhookId, MemberId, OrgId, RecallId, ResourceState,
-    ResourceStatus, SubscriptionId, Timestamp, WebhookId, WorkspaceId,
+    CredentialId, EndedReason, InboundWebhook, InboundWebhookId, MemberId, OrgId, RecallId,
+    ResourceState, ResourceStatus, SubscriptionId, Timestamp, WebhookId, WorkspaceId,
 };
 use crate::service::access::principal::{Delegator, EndedCredential, Principal, Resource};
 use crate::service::operation::{Authorized, Prefetch};
+use crate::service::secrets::sealing::SealedRecord;
 use crate::store::{Entry, Key, RangeRead, Transaction, decode_value};
 
 /// Place of a record that a credential created or last took over.
@@ -122,15 +123,19 @@ impl Ending {
     };
 
     /// Returns the status of a resource that is in the given state unless it has ended.
+    ///
+    /// What is `Ended` by its own state has no valid secret: a restore revoked it.
     pub(crate) fn status(ending: Option<Self>, otherwise: ResourceState) -> ResourceStatus {
         let state = match ending {
             None => otherwise,
             Some(ending) if ending == Self::SUSPENSION => ResourceState::Suspended,
             Some(_) => ResourceState::Ended,
         };
+        let is_revoked = state == ResourceState::Ended;
+        let revoked = is_revoked.then_some(EndedReason::CredentialRevoked);
         ResourceStatus {
             state,
-            ended_reason: ending.map(|ending| ending.reason),
+            ended_reason: ending.map(|ending| ending.reason).or(revoked),
             ended_at: ending.and_then(|ending| ending.at),
         }
     }
@@ -340,5 +345,14 @@ pub(crate) fn endpoint_state(is_active: bool, is_confirmed: bool) -> ResourceSta
         ResourceState::Active
     } else {
         ResourceState::Unconfirmed
+    }
+}
+
+/// Returns the state of an inbound webhook that has not ended with its creator.
+pub(crate) fn inbound_state(stored: &SealedRecord<InboundWebhook>) -> ResourceState {
+    if stored.is_revoked() {
+        ResourceState::Ended
+    } else {
+        ResourceState::Active
     }
 }

@@ -12,7 +12,7 @@ use crate::model::{
     ResourceState, Timestamp, Webhook, WorkspaceId,
 };
 use crate::service::KnowledgeService;
-use crate::service::access::created::{CreatedRecord, Ending, endpoint_state};
+use crate::service::access::created::{CreatedRecord, Ending, endpoint_state, inbound_state};
 use crate::service::access::principal::Delegator;
 use crate::service::page::{Listing, Page, PageRecord, PageRequest};
 use crate::service::secrets::sealing::SealedRecord;
@@ -62,10 +62,10 @@ impl Facts {
         Self {
             kind: CreatedKind::InboundWebhook,
             workspace: Some(stored.record.workspace_id),
+            state: inbound_state(&stored),
             name: stored.record.name,
             delegator: stored.delegator,
             needed: Some(Action::MemoryCreate),
-            state: ResourceState::Active,
         }
     }
 

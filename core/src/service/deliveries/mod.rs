@@ -27,9 +27,7 @@ pub(super) use self::dispatch::{HostPings, NotifyingStore, Signal};
 pub use self::fan_out::FanOutLimits;
 pub use self::fan_out::FanOutReport;
 pub(super) use self::fan_out::{CorruptEvents, FanOutCursor, NextTurn};
-pub(super) use self::history::{
-    DeliveriesOf, RetainedEvent, page_of_deliveries, redeliver_dead_letters, redeliver_one,
-};
+pub(super) use self::history::{DeliveriesOf, RetainedEvent, page_of_deliveries};
 pub use self::history::{Endpoint, OutboxStatus, RedeliveryReport};
 pub use self::queue::DELIVERY_LEASE;
 pub(super) use self::queue::{

@@ -8,7 +8,7 @@ use crate::model::{
     ResourceKind, ResourceState, Source, SourceId, WorkspaceId,
 };
 use crate::operation::Operation;
-use crate::service::access::created::{CreatedRecord, Ending, Endings};
+use crate::service::access::created::{CreatedRecord, Ending, Endings, inbound_state};
 use crate::service::operation::{Authorized, Prefetch, Unauthenticated};
 use crate::service::page::{Listing, Page, PageRecord, PageRequest};
 use crate::service::quota::{RecordLimit, release_unit};
@@ -96,7 +96,7 @@ impl InboundWebhooks<'_> {
                     delegator.add_to_index(transaction, org, id.0, record);
                     webhook.signing_secret = Some(secret);
                     let ending = (!is_permitted).then_some(Ending::SUSPENSION);
-                    op.done(shown(webhook, ending))
+                    op.done(shown(webhook, ResourceState::Active, ending))
                 },
                 |caller, replay| async move {
                     let id = InboundWebhookId(replay.created);
@@ -140,7 +140,11 @@ impl InboundWebhooks<'_> {
                     let endings = op.endings(workspace, NEEDED, delegators).await?;
                     let records = found.data.into_iter();
                     let data = records
-                        .map(|stored| shown(stored.record, endings.of(&stored.delegator)))
+                        .map(|stored| {
+                            let (state, ending) =
+                                (inbound_state(&stored), endings.of(&stored.delegator));
+                            shown(stored.record, state, ending)
+                        })
                         .collect();
                     let next_cursor = found.next_cursor;
                     op.done(Page { data, next_cursor })
@@ -163,7 +167,8 @@ impl InboundWebhooks<'_> {
             .perform(Operation::GetInboundWebhook, caller, |caller| async move {
                 let (mut op, _, stored) = find(caller, workspace, id).await?;
                 let ending = op.ending(workspace, NEEDED, stored.delegator).await?;
-                op.done(WithEtag::strong(shown(stored.record, ending)))
+                let state = inbound_state(&stored);
+                op.done(WithEtag::strong(shown(stored.record, state, ending)))
             })
             .await
     }
@@ -188,19 +193,20 @@ impl InboundWebhooks<'_> {
                 |caller| async move {
                     let (mut op, key, mut stored) = find(caller, workspace, id).await?;
                     let ending = op.ending(workspace, NEEDED, stored.delegator).await?;
+                    let state = inbound_state(&stored);
                     let before = stored.record;
-                    IfMatch::require(if_match, &shown(before.clone(), ending))?;
+                    IfMatch::require(if_match, &shown(before.clone(), state, ending))?;
                     let mut after = before.clone();
                     after.name = update.name.clone().unwrap_or(after.name);
                     if after == before {
-                        return op.done(WithEtag::strong(shown(before, ending)));
+                        return op.done(WithEtag::strong(shown(before, state, ending)));
                     }
                     after.updated_at = op.now;
                     stored.record = after.clone();
                     op.transaction.put(key, &stored);
                     let resource = (ResourceKind::InboundWebhook, id.0);
                     op.changed(AuditAction::InboundWebhookUpdate, resource, &before, &after);
-                    op.done(WithEtag::strong(shown(after, ending)))
+                    op.done(WithEtag::strong(shown(after, state, ending)))
                 },
             )
             .await
@@ -304,10 +310,10 @@ async fn find(
     Ok((op, key, stored))
 }
 
-/// Returns an inbound webhook with its status.
-fn shown(webhook: InboundWebhook, ending: Option<Ending>) -> InboundWebhook {
+/// Returns an inbound webhook with its status: this state unless it has ended.
+fn shown(webhook: InboundWebhook, state: ResourceState, ending: Option<Ending>) -> InboundWebhook {
     InboundWebhook {
-        status: Some(Ending::status(ending, ResourceState::Active)),
+        status: Some(Ending::status(ending, state)),
         ..webhook
     }
 }

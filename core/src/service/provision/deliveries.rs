@@ -4,9 +4,7 @@ use super::Provisioning;
 use crate::error::Error;
 use crate::model::{Delivery, DeliveryId, DeliveryStatus, EndpointId, OrgId};
 use crate::service::audit::write::{Actor, AuditedOperation};
-use crate::service::deliveries::{
-    DeliveriesOf, find_delivery, page_of_deliveries, redeliver_dead_letters, redeliver_one,
-};
+use crate::service::deliveries::{DeliveriesOf, find_delivery, page_of_deliveries};
 use crate::service::endpoints::EndpointRecord;
 use crate::service::page::{Page, PageRequest};
 use crate::service::{KnowledgeService, RedeliveryReport};
@@ -54,7 +52,8 @@ impl Provisioning<'_> {
     /// Redelivers an event, see [`Deliveries::redeliver`](crate::service::Deliveries::redeliver).
     ///
     /// # Errors
-    /// As [`Provisioning::delivery`], and [`Error::EndpointInactive`] if the endpoint is inactive.
+    /// As [`Provisioning::delivery`], and [`Error::EndpointInactive`] if the endpoint is inactive or
+    /// suspended, or has ended.
     pub async fn redeliver(
         &self,
         org: OrgId,
@@ -66,8 +65,9 @@ impl Provisioning<'_> {
             .transact(|mut transaction| async move {
                 let record = EndpointRecord::find(&mut transaction, org, endpoint).await?;
                 let (operation, actor) = audit(service, &transaction, &record);
-                let delivery =
-                    redeliver_one(&mut transaction, operation, actor, &record, id).await?;
+                let delivery = service
+                    .redeliver_one(&mut transaction, operation, actor, &record, id)
+                    .await?;
                 Ok(transaction.done(delivery))
             })
             .await
@@ -89,8 +89,9 @@ impl Provisioning<'_> {
             .transact(|mut transaction| async move {
                 let record = EndpointRecord::find(&mut transaction, org, endpoint).await?;
                 let (operation, actor) = audit(service, &transaction, &record);
-                let redelivered =
-                    redeliver_dead_letters(&mut transaction, operation, actor, &record).await?;
+                let redelivered = service
+                    .redeliver_dead_letters(&mut transaction, operation, actor, &record)
+                    .await?;
                 Ok(transaction.done(redelivered))
             })
             .await

@@ -170,6 +170,11 @@ impl<T> SealedRecord<T> {
         self.is_revoked = true;
     }
 
+    /// Returns true if a restore has made every stored secret invalid, until the next rotation.
+    pub(crate) fn is_revoked(&self) -> bool {
+        self.is_revoked
+    }
+
     /// Returns all stored secrets, newest first, including those that are invalid.
     pub(crate) fn secrets(&self) -> impl Iterator<Item = &Sealed> {
         let previous = self.previous.iter().map(|previous| &previous.secret);

@@ -158,7 +158,7 @@ async fn connector_reports_all_problems() {
           invalid_value: sync_interval_seconds must be between one minute and 31 days
           unknown_field: is_paused is unknown; known fields: kind, account_label, scope, sync_interval_seconds
         owner PATCH /v1/workspaces/<main>/connectors/<connector> {"sync_interval_seconds": -1, "kind": "other"}
-          invalid_type: sync_interval_seconds must be a whole number, not a number
+          invalid_type: sync_interval_seconds must be a whole number that is not negative
           unknown_field: kind is unknown; known fields: account_label, scope, sync_interval_seconds, is_paused
         owner POST /v1/workspaces/<main>/connectors/<connector>/sync-reports {}
           required: outcome is required

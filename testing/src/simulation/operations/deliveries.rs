@@ -154,10 +154,10 @@ impl Request for Redeliver {
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let found = find(model, self.asked(), self.endpoint, self.id, at.now)?;
         let (who, event, mut ping) = found;
-        let org = model.org_mut(who.org);
-        if !org.is_active(self.endpoint) {
+        if !model.is_receiving(who.org, self.endpoint, at.now) {
             return Err(ErrorResponse::EndpointInactive.into());
         }
+        let org = model.org_mut(who.org);
         ping.next_attempt_at = at.now;
         let endpoint = id_of(self.endpoint);
         let pings = org.pings.entry(endpoint).or_default();
@@ -176,7 +176,7 @@ impl Request for Redeliver {
 impl Request for RedeliverDead {
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let (who, _) = model.authorize_for_endpoint(self.asked(), self.endpoint, at.now)?;
-        if !model.org(who.org).is_active(self.endpoint) {
+        if !model.is_receiving(who.org, self.endpoint, at.now) {
             return Err(ErrorResponse::EndpointInactive.into());
         }
         Ok(Response::of(

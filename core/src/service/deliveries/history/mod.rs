@@ -10,5 +10,4 @@ pub use self::endpoint::Endpoint;
 pub use self::outbox_status::OutboxStatus;
 pub(in crate::service) use self::queries::{DeliveriesOf, page_of_deliveries};
 pub use self::redelivery::RedeliveryReport;
-pub(in crate::service) use self::redelivery::{redeliver_dead_letters, redeliver_one};
 pub(in crate::service) use self::retained_event::RetainedEvent;

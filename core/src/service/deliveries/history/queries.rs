@@ -1,9 +1,7 @@
 //! Operations on deliveries: queries, redelivery and test events.
 
 use super::endpoint::Endpoint;
-use super::redelivery::{
-    RedeliveryReport, first_dead_letters, redeliver_dead_letters, redeliver_one,
-};
+use super::redelivery::{RedeliveryReport, first_dead_letters};
 use crate::access::Action;
 use crate::env::Env;
 use crate::error::{EntityKind, Error};
@@ -194,8 +192,10 @@ impl Deliveries<'_> {
                 let state = Some(keys::endpoint(caller.org(), endpoint.id()));
                 let (mut op, record) = endpoint.authorize_for_delivery(caller, id, state).await?;
                 let (operation, actor) = op.audit(record.redelivery_action());
-                let delivery =
-                    redeliver_one(&mut op.transaction, operation, actor, &record, id).await?;
+                let delivery = self
+                    .service
+                    .redeliver_one(&mut op.transaction, operation, actor, &record, id)
+                    .await?;
                 op.done(delivery)
             })
             .await
@@ -226,8 +226,10 @@ impl Deliveries<'_> {
                 let deliveries = endpoint.prefetched_dead_letters(&mut caller, Some(&entries));
                 let (mut op, record) = endpoint.authorize(caller, deliveries).await?;
                 let (operation, actor) = op.audit(record.redelivery_action());
-                let redelivered =
-                    redeliver_dead_letters(&mut op.transaction, operation, actor, &record).await?;
+                let redelivered = self
+                    .service
+                    .redeliver_dead_letters(&mut op.transaction, operation, actor, &record)
+                    .await?;
                 op.done(redelivered)
             })
             .await

@@ -15,6 +15,7 @@ use crate::service::deliveries::queue::{
     EndpointQueue, QueuedDelivery, StoredDelivery, delivery_keys, find_delivery,
 };
 use crate::service::endpoints::EndpointRecord;
+use crate::service::operation::Prefetch;
 use crate::store::{Entry, KeyEntry, RangeRead, Transaction, decode};
 
 /// Maximum number of dead letters that one call redelivers.
@@ -42,80 +43,102 @@ pub(in crate::service) fn first_dead_letters(org: OrgId, endpoint: EndpointId) -
     RangeRead::first(keys::dead_letters(org, endpoint), REDELIVERED_PER_CALL + 1)
 }
 
-/// Queues a delivery again, due now.
-///
-/// # Errors
-/// [`Error::NotFound`]; [`Error::EndpointInactive`]; those of the store.
-pub(in crate::service) async fn redeliver_one(
-    transaction: &mut Transaction,
-    operation: AuditedOperation,
-    actor: Actor,
-    record: &EndpointRecord,
-    id: DeliveryId,
-) -> Result<Delivery, Error> {
-    let mut delivery = find_delivery(transaction, record.org(), record.endpoint(), id).await?;
-    let mut queue = queue_of(transaction, record).await?;
-    if !record.is_active() {
-        return Err(Error::EndpointInactive);
-    }
-    delivery.attempt_count = 0;
-    let is_leased = queue.state.leases.of(delivery.delivery.event_id).is_some();
-    if !(delivery.is_pending() && is_leased) {
-        delivery.enqueue(transaction, &mut queue, operation.at);
-    }
-    delivery.put(transaction, &queue);
-    queue.save(transaction);
-    let (action, resource) = (record.redelivery_action(), record.resource());
-    let what = json!({ "delivery_id": id });
-    operation.record(transaction, actor, action, resource, None, Some(what));
-    Ok(delivery.delivery)
-}
-
-/// Queues dead letters again, oldest first, due now.
-///
-/// # Errors
-/// [`Error::EndpointInactive`]; those of the store.
-pub(in crate::service) async fn redeliver_dead_letters(
-    transaction: &mut Transaction,
-    operation: AuditedOperation,
-    actor: Actor,
-    record: &EndpointRecord,
-) -> Result<RedeliveryReport, Error> {
-    let mut queue = queue_of(transaction, record).await?;
-    if !record.is_active() {
-        return Err(Error::EndpointInactive);
-    }
-    let (mut redelivered, mut has_more) = (0, false);
-    let mut read = first_dead_letters(queue.org, queue.endpoint);
-    loop {
-        let capacity = REDELIVERED_PER_CALL - redelivered;
-        read.limit = capacity + 1;
-        let mut entries = transaction.scan(&read).await?;
-        let is_last = entries.len() <= capacity;
-        entries.truncate(capacity);
-        let Some(last) = entries.last() else {
-            has_more = !is_last;
-            break;
-        };
-        read.range = read.range.after(&last.key);
-        redelivered += redeliver_batch(transaction, &mut queue, entries, operation.at).await?;
-        if is_last {
-            break;
+impl KnowledgeService {
+    /// Queues a delivery again, due now.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`]; those of [`Self::receiving_queue`].
+    pub(in crate::service) async fn redeliver_one(
+        &self,
+        transaction: &mut Transaction,
+        operation: AuditedOperation,
+        actor: Actor,
+        record: &EndpointRecord,
+        id: DeliveryId,
+    ) -> Result<Delivery, Error> {
+        let mut delivery = find_delivery(transaction, record.org(), record.endpoint(), id).await?;
+        let mut queue = self
+            .receiving_queue(transaction, record, operation.at)
+            .await?;
+        delivery.attempt_count = 0;
+        let is_leased = queue.state.leases.of(delivery.delivery.event_id).is_some();
+        if !(delivery.is_pending() && is_leased) {
+            delivery.enqueue(transaction, &mut queue, operation.at);
         }
-    }
-    if redelivered > 0 {
+        delivery.put(transaction, &queue);
         queue.save(transaction);
         let (action, resource) = (record.redelivery_action(), record.resource());
-        let what = json!({ "redelivered": redelivered });
+        let what = json!({ "delivery_id": id });
         operation.record(transaction, actor, action, resource, None, Some(what));
+        Ok(delivery.delivery)
     }
-    Ok(RedeliveryReport {
-        redelivered: redelivered as u64,
-        has_more,
-    })
-}
 
-impl KnowledgeService {
+    /// Queues dead letters again, oldest first, due now.
+    ///
+    /// # Errors
+    /// Those of [`Self::receiving_queue`].
+    pub(in crate::service) async fn redeliver_dead_letters(
+        &self,
+        transaction: &mut Transaction,
+        operation: AuditedOperation,
+        actor: Actor,
+        record: &EndpointRecord,
+    ) -> Result<RedeliveryReport, Error> {
+        let mut queue = self
+            .receiving_queue(transaction, record, operation.at)
+            .await?;
+        let (mut redelivered, mut has_more) = (0, false);
+        let mut read = first_dead_letters(queue.org, queue.endpoint);
+        loop {
+            let capacity = REDELIVERED_PER_CALL - redelivered;
+            read.limit = capacity + 1;
+            let mut entries = transaction.scan(&read).await?;
+            let is_last = entries.len() <= capacity;
+            entries.truncate(capacity);
+            let Some(last) = entries.last() else {
+                has_more = !is_last;
+                break;
+            };
+            read.range = read.range.after(&last.key);
+            redelivered += redeliver_batch(transaction, &mut queue, entries, operation.at).await?;
+            if is_last {
+                break;
+            }
+        }
+        if redelivered > 0 {
+            queue.save(transaction);
+            let (action, resource) = (record.redelivery_action(), record.resource());
+            let what = json!({ "redelivered": redelivered });
+            operation.record(transaction, actor, action, resource, None, Some(what));
+        }
+        Ok(RedeliveryReport {
+            redelivered: redelivered as u64,
+            has_more,
+        })
+    }
+
+    /// Returns the queue of an endpoint that may receive events now.
+    ///
+    /// # Errors
+    /// [`Error::EndpointInactive`] if it is inactive or suspended, or has ended; those of the store.
+    async fn receiving_queue(
+        &self,
+        transaction: &mut Transaction,
+        record: &EndpointRecord,
+        now: Timestamp,
+    ) -> Result<EndpointQueue, Error> {
+        let queue = queue_of(transaction, record).await?;
+        let is_receiving = record.is_active()
+            && self
+                .is_authorized(transaction, record, Prefetch::none(), now)
+                .await?;
+        if is_receiving {
+            Ok(queue)
+        } else {
+            Err(Error::EndpointInactive)
+        }
+    }
+
     /// Queues a test event for an endpoint, before all its other deliveries.
     ///
     /// # Errors
