@@ -6,13 +6,13 @@ use knowledge_core::Error;
 use knowledge_core::access::{Action, ActionSet, BaseRole, RoleRef, TokenScope};
 use knowledge_core::limits::PRIVATE_WORKSPACES_MAX;
 use knowledge_core::model::{
-    AccessCheck, AudienceLabel, BulkImpact, BulkUpdate, CitationFilter, CredentialId, EventType,
-    MemoryChange, MemoryFilter, MemoryId, NewErasure, NewInboundWebhook, RecallId, ResourceState,
-    WorkspaceAccess, WorkspaceId,
+    AccessCheck, AudienceLabel, BulkImpact, BulkUpdate, CitationFilter, CredentialId,
+    CustomRoleUpdate, EventType, MemoryChange, MemoryFilter, MemoryId, NewErasure,
+    NewInboundWebhook, RecallId, ResourceState, WorkspaceAccess, WorkspaceId,
 };
 use knowledge_core::service::{
-    ActivityDays, AuditAction, AuditEntry, AuditFilter, Caller, ClientInfo, MemberUpdate,
-    NewWorkspace, PageRequest, ResourceKind,
+    ActivityDays, AuditAction, AuditEntry, AuditFilter, Caller, ClientInfo, DeleteRole,
+    MemberUpdate, NewWorkspace, PageRequest, ResourceKind,
 };
 
 use crate::audit::entries;
@@ -372,6 +372,62 @@ async fn roles_in_a_private_workspace_are_hidden_with_it() {
     let viewer = BaseRole::Viewer.actions() | actions(&[Action::MemberManage]);
     let manager = world.caller_who_may(viewer).await;
     world.by(&manager).remove_member(member).await.unwrap();
+    world.maintain().await;
+    world.assert_whole().await;
+}
+
+/// Checks the refusal of what reaches workspaces that do not exist for the caller.
+fn assert_out_of_reach(refused: Result<(), Error>) {
+    match refused {
+        Err(Error::Forbidden { reason, permission }) => {
+            assert!(reason.starts_with("reaches every workspace"), "{reason}");
+            assert_eq!(permission, None);
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+/// An organisation-wide role may be held in every workspace. Whether it is decides nothing, so that
+/// the refusal tells nothing of it.
+#[tokio::test]
+async fn role_of_the_organization_needs_every_private_workspace() {
+    let place = Place::new().await;
+    let world = &place.world;
+    let none = ActionSet::EMPTY;
+    let held = world.role(BaseRole::Viewer, none, none).await.id;
+    let free = world.role(BaseRole::Viewer, none, none).await.id;
+    let (member, workspace) = (world.member(VIEWER).await, world.workspace.id);
+    let assigned = world.assign_in(member, workspace, Some(custom(held)));
+    assigned.await.unwrap();
+    let rename = CustomRoleUpdate::builder().name("New").build();
+    let delete = DeleteRole::default();
+    let reassign = DeleteRole::builder().reassign_to(MEMBER).build();
+    let by = world.by(place.admin());
+    let mut refusals = Vec::new();
+    for role in [held, free] {
+        refusals.push(by.update_role(role, &rename, None).await.map(|_| ()));
+        refusals.push(by.delete_role(role, &delete).await);
+        refusals.push(by.delete_role(role, &reassign).await);
+    }
+    for refused in refusals {
+        assert_out_of_reach(refused);
+    }
+    let seen = world.get_member(member).await.unwrap().value;
+    assert_eq!(seen.workspace_roles[0].role, custom(held));
+    // One of the people of every private workspace can do it.
+    let insider = world.member(ADMIN).await;
+    let assigned = world.assign_in(insider, workspace, Some(ADMIN));
+    assigned.await.unwrap();
+    let insider = world.trusted(insider);
+    let changed = world.by(&insider).update_role(held, &rename, None).await;
+    changed.unwrap();
+    world
+        .by(&insider)
+        .delete_role(held, &reassign)
+        .await
+        .unwrap();
+    set(world, WorkspaceAccess::Open).await;
+    by.delete_role(free, &delete).await.unwrap();
     world.maintain().await;
     world.assert_whole().await;
 }
