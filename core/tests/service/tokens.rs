@@ -321,6 +321,10 @@ async fn token_does_not_open_a_private_workspace() {
     let private = new_access(WorkspaceAccess::Private);
     world.within(board).set_access(&private).await.unwrap();
     assert_eq!(code(create(&world, &admin, bot).await), "forbidden");
+    let Err(Error::Forbidden { reason, .. }) = list(&world, &admin, bot).await else {
+        panic!("the account has a role that does not exist for the administrator");
+    };
+    assert!(reason.starts_with("cannot manage credentials"), "{reason}");
     create(&world, &world.owner, bot).await.unwrap();
     let scope = NewTokenScope::builder().workspaces(vec![board]).build();
     let own = world.by(&admin);
