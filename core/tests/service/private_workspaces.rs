@@ -8,7 +8,7 @@ use knowledge_core::limits::PRIVATE_WORKSPACES_MAX;
 use knowledge_core::model::{
     AccessCheck, AudienceLabel, BulkImpact, BulkUpdate, CitationFilter, CredentialId,
     CustomRoleUpdate, EventType, MemoryChange, MemoryFilter, MemoryId, NewErasure,
-    NewInboundWebhook, RecallId, ResourceState, WorkspaceAccess, WorkspaceId,
+    NewInboundWebhook, RecallId, ResourceState, SourceId, WorkspaceAccess, WorkspaceId,
 };
 use knowledge_core::service::{
     ActivityDays, AuditAction, AuditEntry, AuditFilter, Caller, ClientInfo, DeleteRole,
@@ -18,8 +18,8 @@ use knowledge_core::service::{
 use crate::audit::entries;
 use crate::event_receivers::{reviewer, webhook};
 use crate::make::{
-    ADMIN, MEMBER, VIEWER, actions, audience, code, create_memory, custom, new_access, new_chat,
-    new_mcp_key, new_recall, new_role, new_workspace, problem,
+    ADMIN, MEMBER, MILLISECOND, VIEWER, actions, audience, code, create_memory, custom, new_access,
+    new_chat, new_mcp_key, new_recall, new_role, new_workspace, problem,
 };
 use crate::sign_in::{sign_in, token};
 use crate::world::World;
@@ -677,6 +677,43 @@ async fn erasure_of_a_source_needs_every_private_workspace() {
     };
     assert_out_of_reach(erase(place.admin()).await);
     erase(&world.owner).await.unwrap();
+}
+
+#[tokio::test]
+async fn receipt_of_a_hidden_source_is_hidden_with_it() {
+    let place = Place::new().await;
+    let world = &place.world;
+    let new = NewInboundWebhook::builder().name("Forms").build();
+    let hidden = world.create_inbound(&new).await.unwrap().source_id;
+    let erase = async |source: SourceId| {
+        world.time.pass(MILLISECOND);
+        let key = world.name("key").parse().unwrap();
+        let request = NewErasure::builder().source_id(source).build();
+        let erased = world.create_erasure(&key, &request).await.unwrap();
+        erased.erasure.id
+    };
+    let [inside, other] = [erase(hidden).await, erase(world.source).await];
+    let receipts = async |caller: &Caller| {
+        let (mut ids, mut cursor) = (Vec::new(), None);
+        loop {
+            let page = PageRequest::builder().limit(1).maybe_cursor(cursor).build();
+            let listed = world.by(caller).list_erasures(&page).await.unwrap();
+            ids.extend(listed.data.iter().map(|receipt| receipt.id));
+            cursor = listed.next_cursor;
+            if cursor.is_none() {
+                return ids;
+            }
+        }
+    };
+    let admin = place.admin();
+    assert_eq!(receipts(admin).await, [other]);
+    assert_eq!(code(world.by(admin).get_erasure(inside).await), "not_found");
+    world.by(admin).get_erasure(other).await.unwrap();
+    assert_eq!(receipts(&world.owner).await, [other, inside]);
+    world.get_erasure(inside).await.unwrap();
+    set(world, WorkspaceAccess::Open).await;
+    assert_eq!(receipts(admin).await, [other, inside]);
+    world.by(admin).get_erasure(inside).await.unwrap();
 }
 
 #[tokio::test]
