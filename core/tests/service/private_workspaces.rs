@@ -7,13 +7,15 @@ use knowledge_core::access::{Action, ActionSet, BaseRole, RoleRef, TokenScope};
 use knowledge_core::api::Operation;
 use knowledge_core::limits::PRIVATE_WORKSPACES_MAX;
 use knowledge_core::model::{
-    AccessCheck, AudienceLabel, BulkImpact, BulkUpdate, CitationFilter, CredentialId, EventType,
-    MemoryChange, MemoryFilter, MemoryId, NewErasure, NewInboundWebhook, RecallId, ResourceState,
-    SensitivityLabel, WorkspaceAccess, WorkspaceId,
+    AccessCheck, AudienceLabel, BulkImpact, BulkUpdate, CitationFilter, CredentialId,
+    CustomRoleUpdate, EventType, MemoryChange, MemoryFilter, MemoryId, NewErasure,
+    NewInboundWebhook, RecallId, ResourceState, SensitivityLabel, SourceId, WorkspaceAccess,
+    WorkspaceId,
 };
 use knowledge_core::service::{
     ActivityDays, AuditAction, AuditEntry, AuditFilter, AuditOutcome, AuditResource, Caller,
-    ClientInfo, Denial, Endpoint, MemberUpdate, NewWorkspace, PageRequest, Refusal, ResourceKind,
+    ClientInfo, DeleteRole, Denial, Endpoint, MemberUpdate, NewWorkspace, PageRequest, Refusal,
+    ResourceKind,
 };
 use uuid::Uuid;
 
@@ -21,8 +23,9 @@ use crate::audit::entries;
 use crate::endpoint_confirmation::send;
 use crate::event_receivers::{reviewer, webhook};
 use crate::make::{
-    ADMIN, MEMBER, VIEWER, actions, audience, code, create_memory, custom, new_access, new_chat,
-    new_mcp_key, new_recall, new_role, new_subscription, new_workspace, problem, sensitivity,
+    ADMIN, MEMBER, MILLISECOND, VIEWER, actions, audience, code, create_memory, custom, new_access,
+    new_chat, new_mcp_key, new_recall, new_role, new_subscription, new_workspace, problem,
+    sensitivity,
 };
 use crate::sign_in::{sign_in, token};
 use crate::world::World;
@@ -375,6 +378,62 @@ async fn roles_in_a_private_workspace_are_hidden_with_it() {
     let viewer = BaseRole::Viewer.actions() | actions(&[Action::MemberManage]);
     let manager = world.caller_who_may(viewer).await;
     world.by(&manager).remove_member(member).await.unwrap();
+    world.maintain().await;
+    world.assert_whole().await;
+}
+
+/// Checks the refusal of what reaches workspaces that do not exist for the caller.
+fn assert_out_of_reach(refused: Result<(), Error>) {
+    match refused {
+        Err(Error::Forbidden { reason, permission }) => {
+            assert!(reason.starts_with("reaches every workspace"), "{reason}");
+            assert_eq!(permission, None);
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+/// An organisation-wide role may be held in every workspace. Whether it is decides nothing, so that
+/// the refusal tells nothing of it.
+#[tokio::test]
+async fn role_of_the_organization_needs_every_private_workspace() {
+    let place = Place::new().await;
+    let world = &place.world;
+    let none = ActionSet::EMPTY;
+    let held = world.role(BaseRole::Viewer, none, none).await.id;
+    let free = world.role(BaseRole::Viewer, none, none).await.id;
+    let (member, workspace) = (world.member(VIEWER).await, world.workspace.id);
+    let assigned = world.assign_in(member, workspace, Some(custom(held)));
+    assigned.await.unwrap();
+    let rename = CustomRoleUpdate::builder().name("New").build();
+    let delete = DeleteRole::default();
+    let reassign = DeleteRole::builder().reassign_to(MEMBER).build();
+    let by = world.by(place.admin());
+    let mut refusals = Vec::new();
+    for role in [held, free] {
+        refusals.push(by.update_role(role, &rename, None).await.map(|_| ()));
+        refusals.push(by.delete_role(role, &delete).await);
+        refusals.push(by.delete_role(role, &reassign).await);
+    }
+    for refused in refusals {
+        assert_out_of_reach(refused);
+    }
+    let seen = world.get_member(member).await.unwrap().value;
+    assert_eq!(seen.workspace_roles[0].role, custom(held));
+    // One of the people of every private workspace can do it.
+    let insider = world.member(ADMIN).await;
+    let assigned = world.assign_in(insider, workspace, Some(ADMIN));
+    assigned.await.unwrap();
+    let insider = world.trusted(insider);
+    let changed = world.by(&insider).update_role(held, &rename, None).await;
+    changed.unwrap();
+    world
+        .by(&insider)
+        .delete_role(held, &reassign)
+        .await
+        .unwrap();
+    set(world, WorkspaceAccess::Open).await;
+    by.delete_role(free, &delete).await.unwrap();
     world.maintain().await;
     world.assert_whole().await;
 }
@@ -747,8 +806,45 @@ async fn erasure_of_a_source_needs_every_private_workspace() {
         let erased = world.by(caller).create_erasure(&key, &by_source).await;
         erased.map(|_| ())
     };
-    assert_eq!(code(erase(place.admin()).await), "forbidden");
+    assert_out_of_reach(erase(place.admin()).await);
     erase(&world.owner).await.unwrap();
+}
+
+#[tokio::test]
+async fn receipt_of_a_hidden_source_is_hidden_with_it() {
+    let place = Place::new().await;
+    let world = &place.world;
+    let new = NewInboundWebhook::builder().name("Forms").build();
+    let hidden = world.create_inbound(&new).await.unwrap().source_id;
+    let erase = async |source: SourceId| {
+        world.time.pass(MILLISECOND);
+        let key = world.name("key").parse().unwrap();
+        let request = NewErasure::builder().source_id(source).build();
+        let erased = world.create_erasure(&key, &request).await.unwrap();
+        erased.erasure.id
+    };
+    let [inside, other] = [erase(hidden).await, erase(world.source).await];
+    let receipts = async |caller: &Caller| {
+        let (mut ids, mut cursor) = (Vec::new(), None);
+        loop {
+            let page = PageRequest::builder().limit(1).maybe_cursor(cursor).build();
+            let listed = world.by(caller).list_erasures(&page).await.unwrap();
+            ids.extend(listed.data.iter().map(|receipt| receipt.id));
+            cursor = listed.next_cursor;
+            if cursor.is_none() {
+                return ids;
+            }
+        }
+    };
+    let admin = place.admin();
+    assert_eq!(receipts(admin).await, [other]);
+    assert_eq!(code(world.by(admin).get_erasure(inside).await), "not_found");
+    world.by(admin).get_erasure(other).await.unwrap();
+    assert_eq!(receipts(&world.owner).await, [other, inside]);
+    world.get_erasure(inside).await.unwrap();
+    set(world, WorkspaceAccess::Open).await;
+    assert_eq!(receipts(admin).await, [other, inside]);
+    world.by(admin).get_erasure(inside).await.unwrap();
 }
 
 #[tokio::test]

@@ -8,7 +8,8 @@ use knowledge_core::access::{
 };
 use knowledge_core::internals::keys;
 use knowledge_core::model::{
-    CustomRoleUpdate, MemberId, MemberKind, ResourceState, RoleId, WorkspaceAccess, WorkspaceId,
+    AudienceLabel, CustomRoleUpdate, MemberId, MemberKind, ResourceState, RoleId, WorkspaceAccess,
+    WorkspaceId,
 };
 use knowledge_core::service::{
     ApiToken, AuditAction, Caller, ClientInfo, DeleteRole, Issued, IssuedApiToken,
@@ -323,11 +324,60 @@ async fn token_does_not_open_a_private_workspace() {
     let private = new_access(WorkspaceAccess::Private);
     world.within(board).set_access(&private).await.unwrap();
     assert_eq!(code(create(&world, &admin, bot).await), "forbidden");
+    let Err(Error::Forbidden { reason, .. }) = list(&world, &admin, bot).await else {
+        panic!("the account has a role that does not exist for the administrator");
+    };
+    assert!(reason.starts_with("cannot manage credentials"), "{reason}");
     create(&world, &world.owner, bot).await.unwrap();
     let scope = NewTokenScope::builder().workspaces(vec![board]).build();
     let own = world.by(&admin);
     let own = own.create_token(member_of(&admin), &scoped(scope)).await;
     assert_eq!(problem(own), "narrowing.workspaces[0] not_found");
+    world.assert_whole().await;
+}
+
+fn labels(names: &[&str]) -> Vec<AudienceLabel> {
+    names.iter().map(|name| name.parse().unwrap()).collect()
+}
+
+/// A label of an unknown workspace looks like that of a private one.
+#[tokio::test]
+async fn token_is_shown_without_hidden_workspaces() {
+    let world = World::new().await;
+    let admin = world.caller(ADMIN).await;
+    let bot = account(&world, VIEWER, &[]).await;
+    let board = world.workspace("board").await;
+    let private = new_access(WorkspaceAccess::Private);
+    world.within(board).set_access(&private).await.unwrap();
+    let named = labels(&[
+        "org:acme",
+        "workspace:board",
+        "workspace:nowhere",
+        "workspace:research",
+    ]);
+    let scope = NewTokenScope::builder()
+        .workspaces(vec![board])
+        .audience(named.clone())
+        .build();
+    let by = world.by(&world.owner);
+    let made = by.create_token(bot, &scoped(scope)).await.unwrap().token;
+    assert_eq!(made.scope.audience, Some(named));
+    let shown = |workspaces: Vec<WorkspaceId>, audience: Vec<AudienceLabel>| TokenScope {
+        workspaces: Some(workspaces),
+        actions: None,
+        audience: Some(audience),
+    };
+    let hidden = shown(vec![], labels(&["org:acme", "workspace:research"]));
+    let known = labels(&["org:acme", "workspace:board", "workspace:research"]);
+    for (caller, expected) in [(&admin, hidden), (&world.owner, shown(vec![board], known))] {
+        let listed = list(&world, caller, bot).await.unwrap();
+        assert_eq!(listed[0].scope, expected);
+        let read = world.by(caller).get_token(bot, made.id).await.unwrap();
+        assert_eq!(read.scope, expected);
+    }
+    // Whoever manages the account ends it all the same.
+    let ended = world.by(&admin).end_token(bot, made.id, false).await;
+    ended.unwrap();
     world.assert_whole().await;
 }
 

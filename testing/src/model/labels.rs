@@ -41,6 +41,21 @@ impl Org {
         }
     }
 
+    /// Returns a scope without the workspaces that do not exist for a caller, and without the labels
+    /// of workspaces that do not, or that nobody knows.
+    pub(crate) fn known_scope(&self, who: &Who, scope: &TokenScope) -> TokenScope {
+        let (closed, known) = (self.closed_to(who), self.known_to(who));
+        let mut scope = scope.clone();
+        if let Some(workspaces) = &mut scope.workspaces {
+            workspaces.retain(|id| !closed.contains(id));
+        }
+        if let Some(labels) = &mut scope.audience {
+            let is_place = |label: &AudienceLabel| label.scope() == AudienceScope::Workspace;
+            labels.retain(|label| !is_place(label) || !known.covers_nobody(label));
+        }
+        scope
+    }
+
     /// Returns the label that a change of a caller sets, if it covers nobody.
     pub(crate) fn labels_without_members(
         &self,

@@ -76,6 +76,12 @@ impl Org {
         }
     }
 
+    /// Returns true if a caller may not change or delete a role because it may be held in a private
+    /// workspace that does not exist for the caller. `None` is a role of the whole organisation.
+    pub(crate) fn reaches_closed(&self, who: &Who, workspace: Option<WorkspaceId>) -> bool {
+        workspace.is_none() && !self.closed_to(who).is_empty()
+    }
+
     /// Returns true if a caller lacks some of what a member has, with `role` in the organisation.
     pub(crate) fn exceeds_member(&self, who: &Who, member: MemberId, role: RoleRef) -> bool {
         let own = self.possible_actions(role);

@@ -67,12 +67,13 @@ pub struct Exception {
 ///
 /// Seven more do not concern responses of single operations. The generator keeps them equal in both
 /// worlds: that there is a private workspace, which the refusal of an erasure of a source or a
-/// member tells; that a service account or an invited person has a role in one, which the refusal
-/// of a credential tells; that holders of `erasure:manage` delete chats and recalls of others; that
-/// a name, a slug or a source key is taken, or that a source key was erased; quotas and conflicts;
-/// that a recall is judged without those of its memories that were deleted; and that the author of
-/// a memory under review is not told of its last changes if it is deleted before they are fanned
-/// out, because the author is stored with the content.
+/// member tells, and that of a change or a deletion of an organisation-wide role; that a service
+/// account or an invited person has a role in one, which the refusal of a credential tells; that
+/// holders of `erasure:manage` delete chats and recalls of others; that a name, a slug or a source
+/// key is taken, or that a source key was erased; quotas and conflicts; that a recall is judged
+/// without those of its memories that were deleted; and that the author of a memory under review is
+/// not told of its last changes if it is deleted before they are fanned out, because the author is
+/// stored with the content.
 ///
 /// One is not excepted but open: whoever added a memory and no longer may read it can send it again
 /// by its source key, and sees by its labels whether the text was the stored one. The texts of such

@@ -21,7 +21,8 @@ impl World {
     /// second. In the first world it is empty.
     ///
     /// Both have one, because an erasure of a source or a member is refused to those for whom one
-    /// does not exist: that there is any is an exception.
+    /// does not exist, and so is a change of an organisation-wide role: that there is any is an
+    /// exception.
     pub(super) async fn add_private(&mut self, member: MemberId) -> Result<(), Error> {
         let vault = self.seed.workspace(&private("vault")).await?.id;
         self.vault = Some(vault);

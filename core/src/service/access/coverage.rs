@@ -164,7 +164,7 @@ impl<'c> Coverage<'c> {
         }
     }
 
-    /// Checks that the caller may change a custom role from or to these actions.
+    /// Checks that the caller may grant and take away these actions with a custom role.
     ///
     /// # Errors
     /// [`Error::Forbidden`] if it does not cover them wherever the role can be held, or holds the
@@ -176,6 +176,26 @@ impl<'c> Coverage<'c> {
         let none = BTreeMap::new();
         let reach = role.workspace_id.map(Reach::Workspace);
         self.require(actions, reach.unwrap_or(Reach::Organization(&none)))
+    }
+
+    /// Checks that the caller may change or delete a custom role that has or gets these actions.
+    ///
+    /// A role of the organisation may be held in any private workspace. It is decided by whether all
+    /// of them exist for the caller, not by who holds the role there, which would tell of holders.
+    ///
+    /// # Errors
+    /// [`Error::Forbidden`] for a role of the organisation if a private workspace does not exist
+    /// for the caller; those of [`Self::require_role`].
+    pub(crate) fn require_change(
+        &self,
+        role: &CustomRole,
+        actions: ActionSet,
+    ) -> Result<(), Error> {
+        self.require_role(role, actions)?;
+        if role.workspace_id.is_none() {
+            self.caller.require_every_workspace()?;
+        }
+        Ok(())
     }
 
     /// Checks that the roles of a member are not the caller's own, unless it is an owner.

@@ -273,6 +273,19 @@ impl Principal {
         !self.closed.is_empty()
     }
 
+    /// Checks that every workspace exists for the member: what it wants to do reaches all of them.
+    ///
+    /// # Errors
+    /// [`Error::Forbidden`] otherwise. It tells that there is a private workspace, not which.
+    pub(crate) fn require_every_workspace(&self) -> Result<(), Error> {
+        if self.is_shut_out() {
+            return Err(Error::forbidden(
+                "reaches every workspace of the organisation, and some do not exist for the caller",
+            ));
+        }
+        Ok(())
+    }
+
     /// Returns the workspaces that the scope of the credential is limited to, if it is.
     pub(crate) fn workspaces(&self) -> Option<&[WorkspaceId]> {
         self.scope.workspaces.as_deref()

@@ -62,7 +62,8 @@ impl Erasures<'_> {
     /// Those of [`Operation::CreateErasure`]; [`Error::InvalidRequest`] for a request without
     /// exactly one scope, an unknown member or source, or a dry run, which
     /// [`preview`](Self::preview) answers; [`Error::Forbidden`] for a source or a
-    /// member, with a narrowed credential or without `erasure:manage` in a workspace;
+    /// member, with a narrowed credential, without `erasure:manage` in a workspace, or while a
+    /// private workspace does not exist for the caller;
     /// [`Error::RateLimited`] while 16 erasures of the organisation run.
     pub async fn create(
         self,
@@ -255,9 +256,7 @@ pub(super) async fn require_scope(
     if op.principal.is_narrowed() {
         return Err(Denial::OutOfScope.into());
     }
-    if op.principal.is_shut_out() {
-        return Err(Denial::MissingPermission(Action::ErasureManage).into());
-    }
+    op.principal.require_every_workspace()?;
     if !op.principal.is_owner() {
         let read = workspace_roles_read(org, op.principal.member_id());
         let roles = op.transaction.scan(&RangeRead::all(read.range)).await?;

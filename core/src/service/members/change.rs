@@ -521,7 +521,7 @@ pub(crate) async fn require_covered(
     // A private workspace that does not exist for the caller would through the credential.
     let mut places = roles.workspaces.keys();
     if !places.all(|place| caller.knows(*place)) {
-        let message = "cannot have a credential of a member that may do more than the caller";
+        let message = "cannot manage credentials of a member that may do more than the caller";
         return Err(Error::forbidden(message));
     }
     require_teams(caller, &[], &member.teams)

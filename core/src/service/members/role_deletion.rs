@@ -38,9 +38,10 @@ impl Roles<'_> {
     /// # Errors
     /// Those of [`Operation::DeleteCustomRole`]; [`Error::InvalidRequest`] for a `reassign_to` that
     /// is the role itself, unknown, inactive or a role of one workspace; [`Error::Forbidden`] for a
-    /// role or a target with actions that the caller lacks where the role can be held, or for a
-    /// role that the caller holds, unless it is an owner; [`Error::RoleInUse`] if it has holders
-    /// and there is no `reassign_to`; [`Error::Conflict`] if too many roles deleted earlier are not
+    /// role or a target with actions that the caller lacks where the role can be held, for a role
+    /// that the caller holds, unless it is an owner, and for an organisation-wide role while a
+    /// private workspace does not exist for the caller; [`Error::RoleInUse`] if it has holders and
+    /// there is no `reassign_to`; [`Error::Conflict`] if too many roles deleted earlier are not
     /// settled.
     pub async fn delete(
         self,
@@ -70,7 +71,7 @@ impl Roles<'_> {
                     actions = actions | check_target(transaction, caller, role, target).await?;
                 }
                 let coverage = Coverage::of(&mut op.transaction, &op.principal).await?;
-                coverage.require_role(&deleted, actions)?;
+                coverage.require_change(&deleted, actions)?;
                 let holders = op.transaction.get::<i64>(&counter).await?.unwrap_or(0);
                 match request.reassign_to {
                     None if holders > 0 => {

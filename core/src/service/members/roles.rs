@@ -156,8 +156,9 @@ impl Roles<'_> {
     ///
     /// # Errors
     /// Those of [`Operation::UpdateCustomRole`]; [`Error::Forbidden`] for a role that has or would
-    /// have actions the caller lacks where it can be held, active or not, or for a role that the
-    /// caller holds, unless it is an owner.
+    /// have actions the caller lacks where it can be held, active or not, for a role that the
+    /// caller holds, unless it is an owner, and for an organisation-wide role while a private
+    /// workspace does not exist for the caller.
     pub async fn update(
         self,
         caller: &Caller,
@@ -187,7 +188,7 @@ impl Roles<'_> {
                 problems.into_result()?;
                 let coverage = Coverage::of(&mut op.transaction, &op.principal).await?;
                 let actions = before.actions_if_active() | after.actions_if_active();
-                coverage.require_role(&before, actions)?;
+                coverage.require_change(&before, actions)?;
                 if after.slug != before.slug {
                     claim_slug(&mut op.transaction, &after).await?;
                     op.transaction.delete(keys::role_slug(org, &before.slug));

@@ -219,7 +219,7 @@ pub(crate) fn source_keys(org: OrgId, source: SourceId) -> [Key; 2] {
 
 /// Returns those of these sources that are of an inbound webhook in a private workspace that does
 /// not exist for the caller.
-async fn hidden_sources(
+pub(crate) async fn hidden_sources(
     op: &mut Authorized<'_>,
     sources: &[SourceId],
 ) -> Result<BTreeSet<SourceId>, Error> {

@@ -10,13 +10,13 @@ pub(crate) mod types;
 
 use std::time::Duration;
 
-use crate::access::{Action, CredentialKind, CredentialRecord};
+use crate::access::{Action, CredentialKind, CredentialRecord, TokenScope};
 use crate::error::{EntityKind, Error, ProblemCode};
 use crate::keys;
 use crate::limits::TOKEN_LIFETIME_DEFAULT;
 use crate::model::{
-    AuditAction, CredentialId, Member, MemberId, MemberKind, OrgId, ResourceKind, Timestamp,
-    Workspace, WorkspaceId,
+    AudienceLabel, AudienceScope, AuditAction, CredentialId, Member, MemberId, MemberKind, OrgId,
+    ResourceKind, Timestamp, Workspace, WorkspaceId,
 };
 use crate::operation::Operation;
 use crate::request::{Path, Problems, Request as _};
@@ -112,6 +112,9 @@ impl Tokens<'_> {
 
     /// Lists the valid API tokens of the caller or of a service account, in order of creation.
     ///
+    /// Private workspaces that do not exist for the caller are left out of their scopes, and so are
+    /// labels of workspaces that name none that does.
+    ///
     /// # Errors
     /// Those of [`Operation::ListTokens`]; [`Error::Forbidden`] as for [`Tokens::create`].
     pub async fn list(
@@ -138,7 +141,7 @@ impl Tokens<'_> {
                     Ok(PageRecord::visible(valid))
                 };
                 let mut found = listing.page(&mut op.transaction, page, show).await?;
-                found.data = shown(&mut op.transaction, org, found.data).await?;
+                found.data = shown(&mut op.transaction, &op.principal, found.data).await?;
                 op.done(found)
             })
             .await
@@ -166,7 +169,7 @@ impl Tokens<'_> {
                 caller.prefetch(Prefetch::keys(facts)).await?;
                 let mut op = authorize(caller, org_slug, member).await?;
                 let found = vec![find_token(&mut op, &record).await?];
-                let found = shown(&mut op.transaction, org, found).await?;
+                let found = shown(&mut op.transaction, &op.principal, found).await?;
                 let found = found.into_iter().next();
                 op.done(found.ok_or(NO_SUCH_TOKEN)?)
             })
@@ -378,22 +381,27 @@ fn first_tokens(
     Ok(tokens)
 }
 
-/// Returns the keys of what responses show of tokens besides their records: their last uses, and the
-/// ends of the sessions that created them.
+/// Returns the keys of what responses show of tokens besides their records: their last uses, the
+/// ends of the sessions that created them, and the workspaces that their labels name.
 fn facts_about(org: OrgId, tokens: &[ApiToken]) -> Vec<Key> {
     let uses = tokens.iter();
     let uses = uses.map(|token| keys::credential_use(org, token.id));
     let creators = tokens.iter().filter_map(|token| token.created_with);
     let ends = creators.map(|creator| keys::ended_credential(org, creator));
-    uses.chain(ends).collect()
+    let labels = tokens.iter();
+    let labels = labels.flat_map(|token| token.scope.audience.iter().flatten());
+    let places = labels.filter(|label| label.scope() == AudienceScope::Workspace);
+    let places = places.map(|label| keys::workspace_slug(org, label.name()));
+    uses.chain(ends).chain(places).collect()
 }
 
 /// Returns tokens as responses show them.
 async fn shown(
     transaction: &mut Transaction,
-    org: OrgId,
+    caller: &Principal,
     tokens: Vec<ApiToken>,
 ) -> Result<Vec<ApiToken>, Error> {
+    let org = caller.org_id();
     transaction
         .prefetch(facts_about(org, &tokens), Vec::new())
         .await?;
@@ -408,9 +416,38 @@ async fn shown(
             }
             None => None,
         };
+        keep_known(transaction, caller, &mut token.scope).await?;
         shown.push(token.shown(ended));
     }
     Ok(shown)
+}
+
+/// Removes from a scope the workspaces that do not exist for the caller, and the labels of unknown
+/// ones, which look the same. A list that becomes empty stays one: it admits nothing.
+async fn keep_known(
+    transaction: &mut Transaction,
+    caller: &Principal,
+    scope: &mut TokenScope,
+) -> Result<(), Error> {
+    if let Some(workspaces) = &mut scope.workspaces {
+        workspaces.retain(|id| caller.knows(*id));
+    }
+    let Some(labels) = &mut scope.audience else {
+        return Ok(());
+    };
+    let mut known: Vec<AudienceLabel> = Vec::with_capacity(labels.len());
+    for label in std::mem::take(labels) {
+        if label.scope() == AudienceScope::Workspace {
+            let slug = keys::workspace_slug(caller.org_id(), label.name());
+            let named: Option<WorkspaceId> = transaction.unchecked().get(&slug).await?;
+            if named.is_none_or(|id| !caller.knows(id)) {
+                continue;
+            }
+        }
+        known.push(label);
+    }
+    *labels = known;
+    Ok(())
 }
 
 /// Reads a token that has not expired.

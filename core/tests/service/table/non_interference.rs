@@ -24,7 +24,7 @@ use crate::world::World;
 use knowledge_testing::requests::with;
 
 /// Operations whose responses may tell more, each with the reason.
-const EXCEPTIONS: [(Operation, &str); 2] = [
+const EXCEPTIONS: [(Operation, &str); 4] = [
     (
         Operation::ListAuditEntries,
         "the audit log is for holders of audit:read",
@@ -32,6 +32,14 @@ const EXCEPTIONS: [(Operation, &str); 2] = [
     (
         Operation::GetAuditEntry,
         "the audit log is for holders of audit:read",
+    ),
+    (
+        Operation::UpdateCustomRole,
+        "the refusal tells that there is a private workspace",
+    ),
+    (
+        Operation::DeleteCustomRole,
+        "the refusal tells that there is a private workspace",
     ),
 ];
 

@@ -11,6 +11,7 @@ suite![
     workspaces_in_scope_of_credential_are_listed,
     private_workspace_exists_for_its_people_only,
     access_is_changed_by_one_of_the_people,
+    what_reaches_a_private_workspace_needs_its_people,
     label_of_a_private_workspace_covers_its_people,
     access_is_audited_for_the_people_of_the_workspace,
     retention_is_set_and_read,
@@ -125,6 +126,37 @@ async fn access_is_changed_by_one_of_the_people() {
     let by_admin = set(&org.members.admin.token, "open").await;
     insta::assert_snapshot!(error(&by_admin), @r#"404 not_found: there is no such workspace {"kind":"workspace"}"#);
     assert_eq!(set(owner, "open").await.status, 200);
+}
+
+async fn what_reaches_a_private_workspace_needs_its_people() {
+    let org = own_org();
+    let (owner, admin) = (&org.members.owner, &org.members.admin);
+    let roles = format!("/v1/orgs/{}/custom-roles", org.slug);
+    let new = json!({ "name": "Clerk", "slug": "clerk", "base_role": "viewer" });
+    let made = post(&roles).session(&admin.session).json(&new).await;
+    assert_eq!(made.status.as_u16(), 201, "{made:?}");
+    let made = made.json();
+    let id = made["data"]["id"].as_str().expect("an identifier");
+    let role = format!("{roles}/{id}");
+    let set = async |access: &str| {
+        let path = format!("/v1/workspaces/{}/access", org.empty.id);
+        let body = json!({ "access": access });
+        let set = put(path).bearer(&owner.token).json(&body).await;
+        assert_eq!(set.status.as_u16(), 200, "{set:?}");
+    };
+    set("private").await;
+    let renamed = json!({ "name": "Registrar" });
+    let renamed = patch(&role).session(&admin.session).json(&renamed).await;
+    insta::assert_snapshot!(error(&renamed), @r#"403 forbidden: reaches every workspace of the organisation, and some do not exist for the caller {"permission":null}"#);
+    let deleted = delete(&role).session(&admin.session).await;
+    insta::assert_snapshot!(error(&deleted), @r#"403 forbidden: reaches every workspace of the organisation, and some do not exist for the caller {"permission":null}"#);
+    let scope = json!({ "memberId": org.members.viewer.id });
+    let erased = post("/v1/erasures").bearer(&admin.token).key("reaches-all");
+    let erased = erased.json(&scope).await;
+    insta::assert_snapshot!(error(&erased), @r#"403 forbidden: reaches every workspace of the organisation, and some do not exist for the caller {"permission":null}"#);
+    set("open").await;
+    let deleted = delete(&role).session(&admin.session).await;
+    assert_eq!(deleted.status.as_u16(), 204, "{deleted:?}");
 }
 
 async fn label_of_a_private_workspace_covers_its_people() {

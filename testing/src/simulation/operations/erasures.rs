@@ -529,11 +529,21 @@ impl Org {
     }
 }
 
+/// Returns true unless a receipt names the source of an inbound webhook in a private workspace that
+/// does not exist for a caller.
+fn is_known(org: &Org, who: &Who, erasure: &Erasure) -> bool {
+    let source = erasure.scope.source_id;
+    let place = source.and_then(|source| org.closed_sources.get(&source));
+    org.knows(who, place.copied())
+}
+
 impl Request for ListErasures {
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let who = model.authorize(self.asked(), at.now)?;
-        let erasures = model.org(who.org).erasures.values();
+        let org = model.org(who.org);
+        let erasures = org.erasures.values();
         let records = erasures
+            .filter(|erasure| is_known(org, &who, erasure))
             .map(|erasure| (erasure.id.0, json!(erasure)))
             .collect();
         self.page_of(model, Direction::Reverse, records, at)
@@ -543,7 +553,9 @@ impl Request for ListErasures {
 impl Request for GetErasure {
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let who = model.authorize(self.asked(), at.now)?;
-        let found = model.org(who.org).erasures.get(&self.erasure);
+        let org = model.org(who.org);
+        let found = org.erasures.get(&self.erasure);
+        let found = found.filter(|erasure| is_known(org, &who, erasure));
         Ok(Response::of(found.ok_or(ErrorResponse::NotFound)?))
     }
 }

@@ -220,7 +220,8 @@ impl Request for UpdateCustomRole {
             let exceeds = [&before, &after]
                 .into_iter()
                 .any(|role| org.exceeds_role(&who, role.workspace_id, &possible_actions(role)));
-            if exceeds || org.is_own_role(&who, self.role) {
+            let is_closed = org.reaches_closed(&who, before.workspace_id);
+            if exceeds || is_closed || org.is_own_role(&who, self.role) {
                 errors.push(ErrorResponse::Forbidden);
             }
             if after.slug != before.slug && org.has_slug(&after.slug) {
@@ -248,6 +249,7 @@ impl Request for DeleteCustomRole {
         let holders = org.holders(deleted);
         let place = before.workspace_id;
         let exceeds = org.exceeds_role(&who, place, &possible_actions(&before))
+            || org.reaches_closed(&who, place)
             || org.is_own_role(&who, self.role);
         if let Some(target) = self.request.reassign_to {
             let code = match target {

@@ -167,6 +167,14 @@ fn find(
     found.cloned().ok_or(ErrorResponse::NotFound)
 }
 
+/// Returns a token without the workspaces and labels that do not exist for a caller.
+fn known(model: &Model, who: &Who, token: &ApiToken) -> ApiToken {
+    ApiToken {
+        scope: model.org(who.org).known_scope(who, &token.scope),
+        ..token.clone()
+    }
+}
+
 /// Returns a token as responses show it.
 ///
 /// They tell the time of the last use: uses are recorded apart from the operations.
@@ -271,7 +279,10 @@ impl Request for ListTokens {
         let tokens = model.org(who.org).api_tokens.values();
         let tokens = tokens
             .filter(|token| token.member_id == self.member && at.now < token.expires_at)
-            .map(|token| (token.id.0, json!(shown(model, token, at))))
+            .map(|token| {
+                let token = known(model, &who, token);
+                (token.id.0, json!(shown(model, &token, at)))
+            })
             .collect();
         self.page_of(model, Direction::Forward, tokens, at)
     }
@@ -282,6 +293,7 @@ impl Request for GetToken {
         let place = (&*self.org, self.member);
         let who = authorize(model, self.asked(), place, at.now)?;
         let found = find(model, &who, (self.member, self.token), at.now)?;
+        let found = known(model, &who, &found);
         Ok(Response::of(&shown(model, &found, at)))
     }
 }
