@@ -899,7 +899,7 @@ macro_rules! with_deliveries {
         /// activated first.
         $redeliver: POST concat!($path, "/deliveries/{deliveryId}/redeliver"),
             202, [400, 404, 409 "endpoint_off"],
-            { requires $requires, audits [$redelivered] },
+            { requires $requires, audits [$redelivered], reads 4 },
             deliveries.redeliver(endpoint: $endpoint, deliveryId: DeliveryId; Empty) -> Delivery,
             links [$get];
         #[doc = concat!(" Redelivers the dead letters of ", $noun, ".")]
@@ -908,7 +908,7 @@ macro_rules! with_deliveries {
         /// is true, call again: more remain than one call processes.
         $redeliver_dead: POST concat!($path, "/deliveries/redeliver-dead"),
             202, [400, 404, 409 "endpoint_off"],
-            { requires $requires, audits [$redelivered] },
+            { requires $requires, audits [$redelivered], reads 4 },
             deliveries.redeliver_dead(endpoint: $endpoint; Empty) -> RedeliveryReport;
         #[doc = concat!(" Sends a test event to ", $noun, ".")]
         ///
