@@ -48,7 +48,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "STATUS", default_value = "204")]
     status: StatusCode,
 
-    /// Exit after this many deliveries, successfully if all signatures were valid
+    /// Exit after this many deliveries besides pings, successfully if all signatures were valid
     #[arg(long, value_name = "NUMBER")]
     count: Option<u64>,
 
@@ -89,7 +89,7 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
         let Some(delivery) = deliveries.recv().await else {
             break;
         };
-        count += 1;
+        count += u64::from(!delivery.is_ping());
         unsigned += u64::from(!delivery.is_signed);
         delivery.show(args.output)?;
     }
@@ -169,6 +169,12 @@ impl Receiver {
 }
 
 impl ReceivedDelivery {
+    /// Returns true for a signed ping: a URL receives one before its first event, or none if it is
+    /// confirmed.
+    fn is_ping(&self) -> bool {
+        self.is_signed && self.payload["type"] == "webhook.ping"
+    }
+
     fn show(&self, output: OutputFormat) -> Result<(), Failure> {
         let field = |name: &str| self.payload.get(name).cloned().unwrap_or(Value::Null);
         let verdict = if self.is_signed {

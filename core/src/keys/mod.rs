@@ -183,6 +183,7 @@ pub(crate) fn leading_org(key: &Key) -> Option<OrgId> {
 ///
 /// They are those of [`everything_of`] without the hold, and without the marks of events, which move
 /// with the events.
+#[cfg(feature = "transfer")]
 pub(crate) fn movable_of(org: OrgId) -> Vec<KeyRange> {
     let (hold, marks) = (hold(org), outbox_queue_of(org));
     let mut ranges = everything_of(org, None);

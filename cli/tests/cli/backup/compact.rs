@@ -332,7 +332,7 @@ async fn server_completes_swap_before_creating_a_store() {
     assert_eq!(names(&scratch), ["data", "data.key"]);
     let verified = on(&scratch, "data", &["verify", "--output=json"]).ok();
     let report: Value = serde_json::from_str(&verified.stdout).unwrap();
-    assert_eq!(report["secrets_opened"], 5);
+    assert_eq!(report["secrets_opened"], 6);
 }
 
 #[tokio::test]
@@ -348,7 +348,7 @@ async fn empty_directory_does_not_replace_the_store() {
     assert_eq!(names(&scratch), ["data", "data.key"]);
     let verified = on(&scratch, "data", &["verify", "--output=json"]).ok();
     let report: Value = serde_json::from_str(&verified.stdout).unwrap();
-    assert_eq!(report["secrets_opened"], 5);
+    assert_eq!(report["secrets_opened"], 6);
 }
 
 #[tokio::test]

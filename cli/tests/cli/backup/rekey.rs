@@ -62,7 +62,7 @@ async fn rekey_replaces_the_key_and_keeps_the_old_one() {
         report,
         json!({
             "directory": report["directory"],
-            "secrets_resealed": 5,
+            "secrets_resealed": 6,
             "secrets_damaged": 0,
             "sealing_key": report["sealing_key"],
             "sealing_key_file": scratch.path("data.key").canonicalize().unwrap(),
@@ -73,7 +73,7 @@ async fn rekey_replaces_the_key_and_keeps_the_old_one() {
     assert_eq!(key_files(&scratch), ["data.key".to_owned(), former.clone()]);
     assert_ne!(fs::read_to_string(scratch.path("data.key")).unwrap(), old);
     assert_eq!(fs::read_to_string(scratch.path(&former)).unwrap(), old);
-    assert_eq!(verified(&scratch), 5);
+    assert_eq!(verified(&scratch), 6);
     let server = start(&["serve", &scratch.data_dir(), "--listen=127.0.0.1:0"]);
     server.base_url();
     assert_eq!(server.terminate(), 0);
@@ -104,9 +104,9 @@ async fn rekey_takes_the_new_key_from_a_file() {
     assert_eq!(key_files(&scratch), ["data.key"]);
 
     fs::write(&file, "0".repeat(64)).unwrap();
-    assert_eq!(rekeyed(&scratch, &[&new_key])["secrets_resealed"], 5);
+    assert_eq!(rekeyed(&scratch, &[&new_key])["secrets_resealed"], 6);
     assert_eq!(key_files(&scratch).len(), 2);
-    assert_eq!(verified(&scratch), 5);
+    assert_eq!(verified(&scratch), 6);
     // Repeated, it changes nothing.
     let report = rekeyed(&scratch, &[&new_key]);
     assert_eq!(report["secrets_resealed"], 0);
@@ -117,7 +117,7 @@ async fn rekey_takes_the_new_key_from_a_file() {
     set_private(&scratch.path("malformed"));
     let refused = on(&scratch, "data", &["rekey", &malformed]).failed();
     refused.assert_has("contains no sealing key");
-    assert_eq!(verified(&scratch), 5);
+    assert_eq!(verified(&scratch), 6);
 }
 
 #[cfg(unix)]
@@ -141,7 +141,7 @@ async fn rekey_needs_the_present_key_and_the_directory() {
     fs::write(scratch.path("data.key"), right).unwrap();
     #[cfg(unix)]
     set_private(&scratch.path("data.key"));
-    assert_eq!(verified(&scratch), 5);
+    assert_eq!(verified(&scratch), 6);
 
     let server = start(&["serve", &scratch.data_dir(), "--listen=127.0.0.1:0"]);
     server.base_url();
@@ -236,6 +236,6 @@ async fn unfinished_rekey_stops_the_start() {
     #[cfg(unix)]
     set_private(&scratch.path("right"));
     let report = rekeyed(&scratch, &["--new-key-file", &right]);
-    assert_eq!(report["secrets_resealed"], 5);
-    assert_eq!(verified(&scratch), 5);
+    assert_eq!(report["secrets_resealed"], 6);
+    assert_eq!(verified(&scratch), 6);
 }

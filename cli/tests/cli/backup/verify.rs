@@ -20,7 +20,7 @@ async fn intact_store_and_its_dump_have_no_differences() {
     let report: Value = serde_json::from_str(&verified.stdout).unwrap();
     assert_eq!(report["differences_total"], 0);
     assert_eq!(report["differences"], json!([]));
-    assert_eq!(report["secrets_opened"], 5);
+    assert_eq!(report["secrets_opened"], 6);
     let entries = dumped(&scratch, "data", "dump.jsonl").lines().count() - 2;
     assert_eq!(report["entries"], entries);
 
