@@ -81,7 +81,7 @@ async fn rekey_replaces_the_key_and_keeps_the_old_one() {
     // A dump made before needs the old key, which is found by its fingerprint.
     let dump = scratch.arg("before.jsonl");
     let verified = on(&scratch, "data", &["verify", "--dump", &dump]).ok();
-    verified.shows("5 secrets opened");
+    verified.shows("6 secrets opened");
     // One made now needs only the new one.
     dumped(&scratch, "data", "after.jsonl");
     fs::remove_file(scratch.path(&former)).unwrap();

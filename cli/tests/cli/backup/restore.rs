@@ -198,7 +198,7 @@ async fn restore_reports_what_depends_on_credentials() {
     let restored = on(&scratch, "new", &["restore", &scratch.arg("dump.jsonl")]).ok();
     for line in [
         "1 MCP key; issue a new token with",
-        "rejecting messages until the secret is rotated: 1 inbound webhook",
+        "rejecting messages until the secret is rotated: 2 inbound webhooks",
     ] {
         restored.warns(line);
     }
