@@ -247,6 +247,19 @@ fn openapi_requests_are_closed_and_responses_complete() {
     assert_eq!(role["required"].as_array().unwrap().len(), fields);
 }
 
+#[test]
+fn openapi_requires_a_body_that_names_something() {
+    let document = document();
+    let is_required = |method: &str, path: &str| {
+        let body = &document["paths"][path][method]["requestBody"];
+        body["required"].as_bool().unwrap()
+    };
+    // Both have to be one of several.
+    assert!(is_required("post", "/v1/memories/access-check"));
+    assert!(is_required("post", "/v1/erasures"));
+    assert!(!is_required("patch", "/v1/memories/{id}"));
+}
+
 /// Calls `visit` for a schema and those in it, each with its JSON pointer.
 fn visit_schemas<'d>(schema: &'d Value, at: &str, visit: &mut impl FnMut(&'d Value, &str)) {
     visit(schema, at);

@@ -142,10 +142,11 @@ pub(in crate::api) struct Description<'d> {
 impl Description<'_> {
     /// Adds a body. One that has to be one of several is required too.
     pub(in crate::api) fn body<T: JsonSchema>(&mut self, is_required: bool) {
+        let variants = ["oneOf", "anyOf"];
         let inline = T::json_schema(&mut schemars::SchemaGenerator::default());
         self.parts.body = Some(RequestBody {
             schema: self.schemas.request::<T>(),
-            is_required: is_required || inline.get("oneOf").is_some(),
+            is_required: is_required || variants.iter().any(|name| inline.get(*name).is_some()),
             example: None,
         });
     }
