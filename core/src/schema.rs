@@ -68,6 +68,9 @@ pub(crate) fn uuid() -> Schema {
     })
 }
 
+/// Pattern of a text of any characters but U+0000.
+const NO_NUL: &str = r"^[^\x00]*$";
+
 /// Control characters in a pattern, those of bidirectional text included.
 macro_rules! controls {
     () => {
@@ -121,16 +124,19 @@ inline_schema! { Slug: json_schema!({
 inline_schema! { Description: json_schema!({
     "type": "string",
     "maxLength": DESCRIPTION_CHARS_MAX,
+    "pattern": NO_NUL,
     "examples": ["What everybody should know."],
 }) }
 inline_schema! { SourceKey: json_schema!({
     "type": "string",
     "minLength": 1,
     "maxLength": SOURCE_KEY_CHARS_MAX,
+    "pattern": NO_NUL,
     "examples": ["refunds.md"],
 }) }
 inline_schema! { ClientName: json_schema!({
     "type": "string",
+    "pattern": NO_NUL,
     "examples": ["claude_code"],
 }) }
 inline_schema! { SyncIntervalSeconds: json_schema!({
@@ -173,6 +179,7 @@ inline_schema! { Name: |generator| limited(generator, json_schema!({
 
 inline_schema! { Content: |generator| limited(generator, json_schema!({
     "minLength": 1,
+    "pattern": NO_NUL,
     "examples": ["Refunds take five working days."],
 }), "content_bytes_max", CONTENT_BYTES_MAX) }
 

@@ -1,6 +1,7 @@
 //! Tests of the OpenAPI document against the code that it describes.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use jsonschema::Validator;
 use knowledge_core::api::{
@@ -340,6 +341,7 @@ fn openapi_limits_match_configuration() {
     let limits = with(Limits::default(), |limits| {
         limits.bulk_memories_max = 7;
         limits.name_chars_max = 9;
+        limits.token_lifetime_max = Duration::from_secs(11);
     });
     let document = openapi::document(&limits);
     let ids = &document["components"]["schemas"]["BulkAudienceUpdate"]["properties"]["memoryIds"];
@@ -351,6 +353,8 @@ fn openapi_limits_match_configuration() {
     assert_eq!(name("NewSource"), 9);
     // Sources that were created under another limit may be longer.
     assert_eq!(name("Source"), 128);
+    let token = &document["components"]["schemas"]["NewApiToken"]["properties"];
+    assert_eq!(token["expires_in_seconds"]["maximum"], 11);
     assert!(!document.to_string().contains("x-limit"));
 }
 

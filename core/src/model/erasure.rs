@@ -21,18 +21,24 @@ request! {
         {
             "title": "NewMemberErasure",
             "description": "Request to erase everything of a member.",
-            "properties": { "sourceKeyPrefix": false, "anyPrefix": false },
+            "properties": { "anyPrefix": false },
             "required": ["memberId"],
         },
         {
             "title": "NewSourceErasure",
-            "description": "Request to erase memories from a source.",
+            "description": "Request to erase the memories of a source.",
+            "properties": { "anyPrefix": false },
             "required": ["sourceId"],
+        },
+        {
+            "title": "NewPrefixErasure",
+            "description": "Request to erase the memories of a source whose keys have a prefix.",
+            "required": ["sourceId", "sourceKeyPrefix"],
         },
         {
             "title": "NewMemoryErasure",
             "description": "Request to erase named memories.",
-            "properties": { "sourceKeyPrefix": false, "anyPrefix": false },
+            "properties": { "anyPrefix": false },
             "required": ["memoryIds"],
         },
     ]))]

@@ -17,11 +17,13 @@ request! {
         {
             "title": "AccessCheckOfMemories",
             "description": "An access check that names memories.",
+            "properties": { "memoryIds": { "minItems": 1 } },
             "required": ["memoryIds"],
         },
         {
             "title": "AccessCheckOfSourceKeys",
             "description": "An access check that names source keys.",
+            "properties": { "sourceKeys": { "minItems": 1 } },
             "required": ["sourceKeys"],
         },
     ]))]

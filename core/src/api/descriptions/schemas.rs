@@ -243,23 +243,25 @@ fn apply_limits(schema: &mut Value, limits: &Limits) {
         };
         let name = name.as_str().unwrap_or_default();
         let max = limit(name, limits).unwrap_or_else(|| panic!("no limit is called {name}"));
-        let keyword = if fields.get("type") == Some(&json!("array")) {
-            "maxItems"
-        } else {
-            "maxLength"
+        let keyword = match fields.get("type").and_then(Value::as_str) {
+            Some("array") => "maxItems",
+            Some("integer") => "maximum",
+            _ => "maxLength",
         };
-        fields.insert(keyword.to_owned(), max.into());
+        fields.insert(keyword.to_owned(), max);
     });
 }
 
-fn limit(name: &str, limits: &Limits) -> Option<usize> {
-    Some(match name {
+fn limit(name: &str, limits: &Limits) -> Option<Value> {
+    let size = match name {
         "bulk_memories_max" => limits.bulk_memories_max,
         "content_bytes_max" => limits.content_bytes_max,
         "name_chars_max" => limits.name_chars_max,
         "url_chars_max" => limits.url_chars_max,
+        "token_lifetime_max" => return Some(limits.token_lifetime_max.as_secs().into()),
         _ => return None,
-    })
+    };
+    Some(size.into())
 }
 
 #[cfg(test)]

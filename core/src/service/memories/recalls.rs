@@ -33,11 +33,13 @@ request! {
         {
             "title": "NewRecallOfMemories",
             "description": "A new recall that names memories.",
+            "properties": { "memory_ids": { "minItems": 1 } },
             "required": ["memory_ids"],
         },
         {
             "title": "NewRecallOfSourceKeys",
             "description": "A new recall that names source keys.",
+            "properties": { "source_keys": { "minItems": 1 } },
             "required": ["source_keys"],
         },
     ]))]

@@ -24,6 +24,7 @@ request! {
         scope ("narrowing"): Option<NewTokenScope> as Option<Object<NewTokenScope>>,
         /// Lifetime in seconds, at most that of the service; 90 days if omitted, or fewer where
         /// the service allows fewer.
+        #[schemars(extend("x-limit" = "token_lifetime_max"))]
         lifetime ("expires_in_seconds"): Option<Duration> as Option<Seconds>,
     }
 }

@@ -40,7 +40,8 @@ const report: Schemas["SyncReportRequest"][] = [
 ];
 
 const erasure: Schemas["NewErasure"][] = [
-  { sourceId: id, sourceKeyPrefix: "refunds" },
+  { sourceId: id, sourceKeyPrefix: "refunds", anyPrefix: true },
+  { sourceId: id },
   { memberId: id },
   { memoryIds: [id] },
   // @ts-expect-error: it has to name something

@@ -20,6 +20,7 @@ from knowledge.models import (
     NewInboundWebhook,
     NewMemberErasure,
     NewMemoryErasure,
+    NewPrefixErasure,
     NewSourceErasure,
     NewWebhook,
     ReviewStatus,
@@ -69,7 +70,8 @@ def report(client: AuthenticatedClient) -> None:
 
 def erase(client: AuthenticatedClient) -> None:
     for body in (
-        NewSourceErasure(source_id=ID, source_key_prefix="refunds"),
+        NewPrefixErasure(source_id=ID, source_key_prefix="refunds", any_prefix=True),
+        NewSourceErasure(source_id=ID),
         NewMemberErasure(member_id=ID),
         NewMemoryErasure(memory_ids=[ID]),
     ):
@@ -78,6 +80,8 @@ def erase(client: AuthenticatedClient) -> None:
     NewMemberErasure()  # type: ignore[call-arg]
     # Only keys of a source have a prefix.
     NewMemberErasure(member_id=ID, source_key_prefix="refunds")  # type: ignore[call-arg]
+    # There is no prefix that may end anywhere.
+    NewSourceErasure(source_id=ID, any_prefix=True)  # type: ignore[call-arg]
 
 
 def register(client: AuthenticatedClient) -> None:
