@@ -135,7 +135,9 @@ create table mcp_keys (
   client text not null,
   audience text[] not null,
   last_used_at timestamptz,
-  rotates_at timestamptz not null
+  rotates_at timestamptz not null,
+  ended_at timestamptz,
+  ended_reason text
 );
 create index mcp_keys_of_workspace on mcp_keys (workspace_id, id);
 

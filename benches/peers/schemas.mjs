@@ -55,6 +55,9 @@ export const dashboardSchema = {
           audience: list(string),
           lastUsedAt: nullable,
           rotatesAt: nullable,
+          state: string,
+          endedReason: nullable,
+          endedAt: nullable,
         }),
       ),
       recent_chats: list(

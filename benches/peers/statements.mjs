@@ -144,7 +144,9 @@ export const dashboard = {
       (
         select coalesce(json_agg(json_build_object(
           'id', k.id, 'workspaceId', k.workspace_id, 'name', k.name, 'client', k.client,
-          'audience', k.audience, 'lastUsedAt', k.last_used_at, 'rotatesAt', k.rotates_at
+          'audience', k.audience, 'lastUsedAt', k.last_used_at, 'rotatesAt', k.rotates_at,
+          'state', case when k.ended_at is null then 'active' else 'ended' end,
+          'endedReason', k.ended_reason, 'endedAt', k.ended_at
           ) order by k.id), '[]')
         from mcp_keys k where k.workspace_id = w.id and k.rotates_at > now()
       ) as mcp_keys,
