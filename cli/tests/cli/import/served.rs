@@ -61,8 +61,11 @@ impl Served {
     /// Returns the memories that the owner may read: title, audience label and text.
     pub(super) fn memories(&self) -> Vec<[String; 3]> {
         let workspaces = self.get("workspaces");
-        let support = &workspaces["data"][0]["id"];
-        let id = support.as_str().expect("an identifier");
+        // Those of one millisecond are in no order.
+        let mut workspaces = workspaces["data"].as_array().expect("a list").iter();
+        let support = workspaces.find(|workspace| workspace["slug"] == "support");
+        let id = support.expect("the workspace is listed")["id"].as_str();
+        let id = id.expect("an identifier");
         let listed = self.get(&format!("workspaces/{id}/memories"));
         let listed = listed["data"].as_array().expect("a list").iter();
         let mut memories: Vec<[String; 3]> = listed
