@@ -319,7 +319,7 @@ impl Request for RevokeMcpKey {
 
 impl Request for NoteMcpKeyUse {
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
-        let who = model.authenticate(&self.by, CredentialKind::Bearer, at.now)?;
+        let who = model.enter(&self.by, self.workspace, at.now)?;
         let key = who
             .credential
             .filter(|id| model.org(who.org).mcp_keys.contains_key(id));
