@@ -261,6 +261,52 @@ fn openapi_requires_a_body_that_names_something() {
     assert!(!is_required("patch", "/v1/memories/{id}"));
 }
 
+#[test]
+fn openapi_rejects_what_requests_reject() {
+    let document = document();
+    let is_valid = |name: &str, body: &Value| {
+        let schema = &document["components"]["schemas"][name];
+        assert!(schema.is_object(), "{name}");
+        validator(&document, schema).is_valid(body)
+    };
+    let id = "01890a5d-ac96-774b-bcce-b302099a8057";
+    for (name, accepted, rejected) in [
+        (
+            "AccessCheck",
+            json!({ "memoryIds": [id], "sourceKeys": [] }),
+            json!({ "memoryIds": [], "sourceKeys": [] }),
+        ),
+        (
+            "NewRecall",
+            json!({ "query": "Why?", "memory_ids": [id] }),
+            json!({ "query": "Why?", "memory_ids": [] }),
+        ),
+        (
+            "NewRecall",
+            json!({ "query": "Why\u{1}", "memory_ids": [id] }),
+            json!({ "query": "Why\0", "memory_ids": [id] }),
+        ),
+        (
+            "NewErasure",
+            json!({ "sourceId": id, "sourceKeyPrefix": "a", "anyPrefix": true }),
+            json!({ "sourceId": id, "anyPrefix": true }),
+        ),
+        (
+            "NewErasure",
+            json!({ "sourceId": id, "sourceKeyPrefix": "a" }),
+            json!({ "sourceId": id, "sourceKeyPrefix": "a\0" }),
+        ),
+        (
+            "CreateMemory",
+            json!({ "sourceId": id, "title": "A", "content": "a\nb" }),
+            json!({ "sourceId": id, "title": "A", "content": "a\0b" }),
+        ),
+    ] {
+        assert!(is_valid(name, &accepted), "{name} {accepted}");
+        assert!(!is_valid(name, &rejected), "{name} {rejected}");
+    }
+}
+
 /// Calls `visit` for a schema and those in it, each with its JSON pointer.
 fn visit_schemas<'d>(schema: &'d Value, at: &str, visit: &mut impl FnMut(&'d Value, &str)) {
     visit(schema, at);

@@ -54,7 +54,7 @@ type AttemptFuture<'d> = Pin<Box<dyn Future<Output = Option<Transaction>> + Send
 type AttemptFuture<'d> = Pin<Box<dyn Future<Output = Option<Transaction>> + 'd>>;
 
 /// Decision without its types, so that the code around it is compiled only once: that saves 20 kB
-/// of the WebAssembly module, of 762 kB in gzip.
+/// of the WebAssembly module in gzip.
 trait ErasedAttempt: MaybeSend {
     /// Decides, and stores the result for the caller.
     fn decide(&mut self, transaction: Transaction) -> AttemptFuture<'_>;

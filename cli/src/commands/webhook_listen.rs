@@ -12,7 +12,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use knowledge_core::env::Env;
-use knowledge_core::model::Timestamp;
+use knowledge_core::model::{EventType, Timestamp};
 use knowledge_core::service::{SignedMessage, SigningSecret};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
@@ -172,7 +172,7 @@ impl ReceivedDelivery {
     /// Returns true for a signed ping: a URL receives one before its first event, or none if it is
     /// confirmed.
     fn is_ping(&self) -> bool {
-        self.is_signed && self.payload["type"] == "webhook.ping"
+        self.is_signed && self.payload["type"] == EventType::WebhookPing.as_str()
     }
 
     fn show(&self, output: OutputFormat) -> Result<(), Failure> {

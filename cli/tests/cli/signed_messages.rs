@@ -41,6 +41,29 @@ fn listen_prints_signed_messages_and_rejects_others() {
     assert_eq!(listener.ended(), 1);
 }
 
+#[test]
+fn listen_counts_no_pings() {
+    let scratch = Scratch::new();
+    let secret = format!("--secret={SECRET}");
+    let mut listener = start(&words(&format!(
+        "webhook listen --listen=127.0.0.1:0 {secret} --count=1"
+    )));
+    let url = listener.base_url();
+    for (name, message) in [
+        (
+            "ping.json",
+            MESSAGE.replace("memory.updated", "webhook.ping"),
+        ),
+        ("event.json", MESSAGE.to_owned()),
+    ] {
+        let file = scratch.write(name, &message);
+        knowledge(&["webhook", "post", &url, &file, &secret]).ok();
+    }
+    listener.line().assert_has(" webhook.ping ");
+    listener.line().assert_has(" memory.updated ");
+    assert_eq!(listener.ended(), 0);
+}
+
 /// Whoever reaches the address posts what they like: it must not give commands to the terminal.
 #[test]
 fn listen_escapes_control_characters_of_unsigned_posts() {

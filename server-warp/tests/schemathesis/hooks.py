@@ -104,7 +104,7 @@ def is_beyond_schemas(response):
         # No action stands in both lists; no two memories of a batch have one key.
         or field["code"] == "duplicate"
         # Two lists have one limit.
-        or "items in both lists" in field["message"] and field["code"] == "too_large"
+        or (field["code"] == "too_large" and "items in both lists" in field["message"])
         # The limit of a text is in bytes, that of a schema in characters.
         or (field["code"] == "too_large" and field["path"].endswith("content"))
         # One parameter needs another one.

@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde_json::{Map, Value, json};
 
 use super::schemas::Schemas;
+use super::variants;
 use crate::limits::{PAGE_ITEMS_DEFAULT, PAGE_ITEMS_MAX};
 use crate::operation::{OPERATOR_ERROR_STATUSES, OperationSpec, OperatorSpec};
 
@@ -142,11 +143,13 @@ pub(in crate::api) struct Description<'d> {
 impl Description<'_> {
     /// Adds a body. One that has to be one of several is required too.
     pub(in crate::api) fn body<T: JsonSchema>(&mut self, is_required: bool) {
-        let variants = ["oneOf", "anyOf"];
         let inline = T::json_schema(&mut schemars::SchemaGenerator::default());
+        let has_variants = variants::KEYWORDS
+            .iter()
+            .any(|name| inline.get(*name).is_some());
         self.parts.body = Some(RequestBody {
             schema: self.schemas.request::<T>(),
-            is_required: is_required || variants.iter().any(|name| inline.get(*name).is_some()),
+            is_required: is_required || has_variants,
             example: None,
         });
     }

@@ -253,15 +253,14 @@ fn apply_limits(schema: &mut Value, limits: &Limits) {
 }
 
 fn limit(name: &str, limits: &Limits) -> Option<Value> {
-    let size = match name {
-        "bulk_memories_max" => limits.bulk_memories_max,
-        "content_bytes_max" => limits.content_bytes_max,
-        "name_chars_max" => limits.name_chars_max,
-        "url_chars_max" => limits.url_chars_max,
-        "token_lifetime_max" => return Some(limits.token_lifetime_max.as_secs().into()),
+    Some(match name {
+        "bulk_memories_max" => limits.bulk_memories_max.into(),
+        "content_bytes_max" => limits.content_bytes_max.into(),
+        "name_chars_max" => limits.name_chars_max.into(),
+        "token_lifetime_max" => limits.token_lifetime_max.as_secs().into(),
+        "url_chars_max" => limits.url_chars_max.into(),
         _ => return None,
-    };
-    Some(size.into())
+    })
 }
 
 #[cfg(test)]

@@ -8,6 +8,9 @@ use serde_json::{Map, Value, json};
 
 use super::schemas::reference;
 
+/// Keywords of the partial schemas of a type.
+pub(super) const KEYWORDS: [&str; 2] = ["oneOf", "anyOf"];
+
 /// Replaces each object that has partial schemas by a choice of complete ones.
 ///
 /// The `title` of a partial schema becomes the name of the complete one.
@@ -17,7 +20,7 @@ pub(super) fn complete(schemas: &mut Map<String, Value>) {
         if schema.get("properties").is_none() {
             continue;
         }
-        for keyword in ["oneOf", "anyOf"] {
+        for keyword in KEYWORDS {
             let Some(Value::Array(parts)) = schema.get(keyword).cloned() else {
                 continue;
             };

@@ -38,7 +38,7 @@ pub(crate) struct Unauthenticated<'c> {
 impl KnowledgeService {
     /// Performs an operation: `decide` has the caller authorised, and ends the operation.
     // Not `async`: that would wrap one future in another for each of a hundred operations. This
-    // function and four others save 23 kB of the WebAssembly module together, of 762 kB in gzip.
+    // function and four others save 23 kB of the WebAssembly module in gzip together.
     pub(crate) fn perform<'c, T, F, D>(
         &'c self,
         operation: Operation,
