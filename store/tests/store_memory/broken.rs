@@ -139,11 +139,6 @@ impl State {
     }
 }
 
-/// Yields, so that another thread may run in between.
-fn yield_thread() {
-    std::thread::yield_now();
-}
-
 impl Broken {
     pub(crate) fn new(defect: Defect) -> Self {
         Self {
@@ -253,14 +248,16 @@ impl Broken {
         })
     }
 
-    fn commit_one_by_one(&self, commit: &Commit) -> Result<Version, StoreError> {
+    async fn commit_one_by_one(&self, commit: &Commit) -> Result<Version, StoreError> {
         let version = {
             let mut state = self.state.lock().unwrap();
             state.last_version += 1;
             Version::new(state.last_version).unwrap()
         };
-        for mutation in commit.mutations() {
-            yield_thread();
+        for (i, mutation) in commit.mutations().iter().enumerate() {
+            if i == 1 {
+                between_two_steps().await;
+            }
             let mut state = self.state.lock().unwrap();
             let current = state.entries.get(mutation.key());
             let left = self.left_by(mutation, current, version)?;
@@ -301,15 +298,15 @@ impl Broken {
         let (first, second) = keys.split_at(keys.len() / 2);
         let mut found = self.state.lock().unwrap().under(first, self.defect);
         if self.is(Defect::ReadsKeyByKey) {
-            between_two_reads().await;
+            between_two_steps().await;
         }
         found.extend(self.state.lock().unwrap().under(second, self.defect));
         found
     }
 }
 
-/// Waits long enough for a writer to run in between, even with more threads than cores.
-async fn between_two_reads() {
+/// Waits long enough for another task to run in between, even with more threads than cores.
+async fn between_two_steps() {
     tokio::time::sleep(Duration::from_millis(1)).await;
 }
 
@@ -339,7 +336,7 @@ impl Store for Broken {
             let mut found = Vec::new();
             for read in reads {
                 if !found.is_empty() {
-                    between_two_reads().await;
+                    between_two_steps().await;
                 }
                 found.push(self.state.lock().unwrap().read(*read, self.defect));
             }
@@ -364,27 +361,31 @@ impl Store for Broken {
         };
         if self.is(Defect::ChangesTheMarkTooEarly) {
             changed();
-            between_two_reads().await;
-        }
-        let mut state = self.state.lock().unwrap();
-        if !self.checks_hold(&state, &commit) {
-            return Ok(CommitOutcome::Conflict);
+            between_two_steps().await;
         }
         let early = [Defect::ChangesTheMarkTooEarly, Defect::KeepsTheMark];
-        if !early.contains(&self.defect) {
-            changed();
-        }
-        let version = match self.defect {
-            Defect::ChecksInAnotherStep => {
-                drop(state);
-                yield_thread();
+        let version = {
+            let mut state = self.state.lock().unwrap();
+            if !self.checks_hold(&state, &commit) {
+                return Ok(CommitOutcome::Conflict);
+            }
+            if !early.contains(&self.defect) {
+                changed();
+            }
+            let in_another_step = [Defect::ChecksInAnotherStep, Defect::AppliesOneByOne];
+            if in_another_step.contains(&self.defect) {
+                None
+            } else {
+                Some(self.commit_to(&mut state, &commit))
+            }
+        };
+        let version = match version {
+            Some(version) => version,
+            None if self.is(Defect::AppliesOneByOne) => self.commit_one_by_one(&commit).await,
+            None => {
+                between_two_steps().await;
                 self.commit_to(&mut self.state.lock().unwrap(), &commit)
             }
-            Defect::AppliesOneByOne => {
-                drop(state);
-                self.commit_one_by_one(&commit)
-            }
-            _ => self.commit_to(&mut state, &commit),
         };
         version.map(CommitOutcome::Committed)
     }
