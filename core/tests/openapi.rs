@@ -301,6 +301,17 @@ fn openapi_rejects_what_requests_reject() {
             json!({ "sourceId": id, "title": "A", "content": "a\nb" }),
             json!({ "sourceId": id, "title": "A", "content": "a\0b" }),
         ),
+        (
+            "NewMember",
+            json!({ "handle": "ada", "name": "Ada", "role": "member", "login_link": true }),
+            json!({
+                "kind": "service_account",
+                "handle": "ada",
+                "name": "Ada",
+                "role": "member",
+                "login_link": true,
+            }),
+        ),
     ] {
         assert!(is_valid(name, &accepted), "{name} {accepted}");
         assert!(!is_valid(name, &rejected), "{name} {rejected}");

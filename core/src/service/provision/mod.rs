@@ -81,6 +81,24 @@ request! {
 
 request! {
     /// A new member.
+    ///
+    /// Only a person signs in, so only a person gets a login link.
+    #[schemars(extend("anyOf" = [
+        {
+            "title": "NewPerson",
+            "description": "A new member who is a person.",
+            "properties": { "kind": { "const": "user" } },
+        },
+        {
+            "title": "NewServiceAccount",
+            "description": "A new member that is a service account.",
+            "properties": {
+                "kind": { "const": "service_account" },
+                "login_link": { "const": false },
+            },
+            "required": ["kind"],
+        },
+    ]))]
     pub struct NewMember {
         /// Kind: a user or a service account.
         kind: MemberKind as Parsed<MemberKind> = MemberKind::User,
