@@ -364,7 +364,8 @@ impl Store for Broken {
             between_two_steps().await;
         }
         let early = [Defect::ChangesTheMarkTooEarly, Defect::KeepsTheMark];
-        let version = {
+        let in_another_step = [Defect::ChecksInAnotherStep, Defect::AppliesOneByOne];
+        {
             let mut state = self.state.lock().unwrap();
             if !self.checks_hold(&state, &commit) {
                 return Ok(CommitOutcome::Conflict);
@@ -372,20 +373,16 @@ impl Store for Broken {
             if !early.contains(&self.defect) {
                 changed();
             }
-            let in_another_step = [Defect::ChecksInAnotherStep, Defect::AppliesOneByOne];
-            if in_another_step.contains(&self.defect) {
-                None
-            } else {
-                Some(self.commit_to(&mut state, &commit))
+            if !in_another_step.contains(&self.defect) {
+                let version = self.commit_to(&mut state, &commit);
+                return version.map(CommitOutcome::Committed);
             }
-        };
-        let version = match version {
-            Some(version) => version,
-            None if self.is(Defect::AppliesOneByOne) => self.commit_one_by_one(&commit).await,
-            None => {
-                between_two_steps().await;
-                self.commit_to(&mut self.state.lock().unwrap(), &commit)
-            }
+        }
+        let version = if self.is(Defect::AppliesOneByOne) {
+            self.commit_one_by_one(&commit).await
+        } else {
+            between_two_steps().await;
+            self.commit_to(&mut self.state.lock().unwrap(), &commit)
         };
         version.map(CommitOutcome::Committed)
     }
