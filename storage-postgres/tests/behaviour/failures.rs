@@ -1,7 +1,10 @@
 //! Commits that the server rejects, or cannot make durable.
 
+use std::pin::pin;
+
+use futures::future::{Either, select};
 use knowledge_storage_postgres::PostgresStore;
-use knowledge_storage_postgres::testing::{self, ServerOptions};
+use knowledge_storage_postgres::testing::{self, Server, ServerOptions};
 use knowledge_store::{Commit, Store, StoreErrorKind};
 use tokio_postgres::Client;
 
@@ -71,8 +74,8 @@ fn conflict_with_other_users_of_the_tables_is_retried() {
     });
 }
 
-/// Makes commits wait for the standby of this name; for none if it is empty.
-async fn require_standby(client: &Client, name: &str) {
+/// Sets the name of the standby that commits wait for; none if it is empty.
+async fn set_standby(client: &Client, name: &str) {
     for sql in [
         // The setting itself is not to wait.
         "SET synchronous_commit = local",
@@ -81,12 +84,29 @@ async fn require_standby(client: &Client, name: &str) {
     ] {
         client.batch_execute(sql).await.unwrap();
     }
-    let show = "SHOW synchronous_standby_names";
-    wait_for("the setting", || async {
-        let row = client.query_one(show, &[]).await.unwrap();
-        (row.get::<_, String>(0) == name).then_some(())
-    })
-    .await;
+}
+
+/// Makes commits wait for a standby that does not exist.
+///
+/// Commits wait from the moment at which the checkpointer has read the setting, which no query
+/// shows. Therefore, it commits until a commit waits.
+async fn require_missing_standby(server: &Server, database: &str) {
+    let client = server.connect(database).await;
+    set_standby(&client, "missing").await;
+    let other = server.connect(database).await;
+    loop {
+        let commit = pin!(other.batch_execute("SELECT pg_logical_emit_message(true, 'test', '')"));
+        let waiting = pin!(waiting_process(&client));
+        match select(commit, waiting).await {
+            Either::Left((committed, _)) => committed.unwrap(),
+            Either::Right((pid, commit)) => {
+                let cancel = format!("SELECT pg_cancel_backend({pid})");
+                client.batch_execute(&cancel).await.unwrap();
+                commit.await.unwrap();
+                return;
+            }
+        }
+    }
 }
 
 /// Returns the process that waits for a synchronous standby.
@@ -110,7 +130,7 @@ fn cancelled_wait_for_a_standby_is_unknown() {
             let store = open(&server, &database).await;
             assert_committed(store.commit(add("n", 1)).await);
             let client = server.connect(&database).await;
-            require_standby(&client, "missing").await;
+            require_missing_standby(&server, &database).await;
             for (function, before, after) in [
                 ("pg_cancel_backend", "1", "11"),
                 ("pg_terminate_backend", "11", "21"),
@@ -124,7 +144,7 @@ fn cancelled_wait_for_a_standby_is_unknown() {
                 assert_failed(outcome, StoreErrorKind::Unknown);
                 assert_eq!(read(&store, "n").await.as_deref(), Some(after));
             }
-            require_standby(&client, "").await;
+            set_standby(&client, "").await;
             commit_when_possible(&store, &add("n", 100)).await;
             assert_eq!(read(&store, "n").await.as_deref(), Some("121"));
         },
@@ -143,11 +163,11 @@ fn missing_standby_makes_the_outcome_unknown() {
             let store = crate::support::open_with(options.write_time_max(time)).await;
             assert_committed(store.commit(add("n", 1)).await);
             let client = server.connect(&database).await;
-            require_standby(&client, "missing").await;
+            require_missing_standby(&server, &database).await;
             assert_failed(store.commit(add("n", 10)).await, StoreErrorKind::Unknown);
             // It is not durable yet.
             assert_eq!(read(&store, "n").await.as_deref(), Some("1"));
-            require_standby(&client, "").await;
+            set_standby(&client, "").await;
             // The server completes the commit later, as a whole, before the next one of the lane.
             commit_when_possible(&store, &add("n", 100)).await;
             assert_eq!(read(&store, "n").await.as_deref(), Some("111"));
