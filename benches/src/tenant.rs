@@ -61,7 +61,7 @@ impl Tenant {
     }
 
     /// Ingests memories from a new source.
-    pub(crate) async fn ingest(&self, memories: Vec<NewMemory>) -> Vec<MemoryId> {
+    pub async fn ingest(&self, memories: Vec<NewMemory>) -> Vec<MemoryId> {
         let source = self.seed.source("Wiki", "wiki").await;
         let source = source.expect("the source is created");
         let ingested = self.seed.ingest(self.workspace, source, &memories).await;

@@ -117,6 +117,15 @@ pub enum Error {
         /// Waiting time until the next request.
         retry_after: Duration,
     },
+    /// Search by words in a workspace whose index is being built. The same request may succeed later.
+    #[error(
+        "the index of the workspace is being built; try again in {} s, or send candidates",
+        whole_seconds(*.retry_after)
+    )]
+    IndexIncomplete {
+        /// Waiting time until the next request.
+        retry_after: Duration,
+    },
     /// Defect of the service. The detail is logged and never sent to the caller.
     #[error("internal error")]
     Internal {
@@ -305,6 +314,13 @@ impl Error {
         }
     }
 
+    /// Creates [`Error::IndexIncomplete`].
+    pub(crate) const fn index_incomplete() -> Self {
+        Self::IndexIncomplete {
+            retry_after: UNAVAILABLE_RETRY_AFTER,
+        }
+    }
+
     /// Creates [`Error::Unavailable`] with this detail.
     pub fn unavailable(detail: impl Into<String>) -> Self {
         Self::Unavailable {
@@ -335,7 +351,7 @@ impl Error {
             Self::QuotaExceeded { .. } => "quota_exceeded",
             Self::RateLimited { .. } => "rate_limited",
             Self::Internal { .. } => "internal",
-            Self::Unavailable { .. } => "unavailable",
+            Self::IndexIncomplete { .. } | Self::Unavailable { .. } => "unavailable",
         }
     }
 }

@@ -159,6 +159,22 @@ macro_rules! limits {
         /// Maximum number of memories that one recall cites.
         RECALL_MEMORIES_MAX: usize = 500, "memories", "memories cited by a recall";
 
+        /// Maximum number of memories that one search returns.
+        SEARCH_RESULTS_MAX: u64 = 50, "memories", "memories returned by a search";
+
+        /// Maximum number of memories of a workspace that is searched by words.
+        SEARCHED_MEMORIES_MAX: u64 = 1_000_000, "memories",
+            "memories of a workspace that is searched by words",
+            field searched_memories_max "searchedMemoriesMax" in 0..=u64::MAX,
+            setting "Memories of a workspace that is searched by words";
+
+        /// Maximum size of the indexes of words in the memory of a process, in bytes.
+        ///
+        /// The one of a workspace that exceeds it alone is not kept.
+        SEARCH_INDEX_BYTES_MAX: usize = 1024 * 1024 * 1024, bytes, "indexes of words",
+            field search_index_bytes_max "searchIndexBytesMax" in 0..=u64::MAX,
+            setting "Indexes of words in memory; those used least recently go first";
+
         /// Maximum number of memories that one erasure names.
         ERASURE_MEMORIES_MAX: usize = 400, "memories", "memories named by an erasure";
 
@@ -389,6 +405,8 @@ impl Limits {
 ///
 /// A bulk update of that size fits into one commit, however many workspaces it reaches.
 pub const BULK_MEMORIES_CEILING: usize = 1_100;
+/// Maximum time for which a search waits for the index of its workspace.
+pub const SEARCH_WAIT_MAX: Duration = Duration::from_secs(2);
 /// Maximum of [`Limits::subscriptions_per_recall_max`].
 ///
 /// A recall of [`RECALL_MEMORIES_MAX`] memories with that many is deleted in one commit.
@@ -440,6 +458,8 @@ pub const PAGE_RECORDS_MAX: usize = 2_000;
 ///
 /// It leaves a request time to be answered: by default, a server gives it 30 s.
 pub const PAGE_SEARCH_TIME_MAX: Duration = Duration::from_secs(15);
+/// Time for which an access filter may be used before it is asked for again.
+pub const ACCESS_FILTER_MAX_AGE: Duration = Duration::from_secs(60);
 /// Default number of days of a workspace's activity.
 pub const ACTIVITY_DAYS_DEFAULT: u64 = 28;
 /// Maximum number of days of a workspace's activity in one response.

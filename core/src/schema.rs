@@ -12,18 +12,19 @@ use serde_json::json;
 use crate::access::{Action, ActionSet, BaseRole, BuiltInRole, RoleRef};
 use crate::limits::{
     CONTENT_BYTES_MAX, DESCRIPTION_CHARS_MAX, NAME_CHARS_MAX, RETENTION_DAYS_MAX, ROTATION_DEFAULT,
-    ROTATION_MAX, SOURCE_KEY_CHARS_MAX, SYNC_INTERVAL_MAX, SYNC_INTERVAL_MIN,
+    ROTATION_MAX, SEARCH_RESULTS_MAX, SOURCE_KEY_CHARS_MAX, SYNC_INTERVAL_MAX, SYNC_INTERVAL_MIN,
 };
 use crate::model::{
     AUDIENCE_NAME_CHARS_MAX, AudienceLabel, AudienceScope, URL_CHARS_MAX, WebhookUrl,
 };
 use crate::request::Request;
 use crate::request::rules::{
-    Actions, Check, Flag, Flattened, Id, List, Object, Parsed, Rule, Seconds, Size, Text, Url,
+    Actions, Check, Flag, Flattened, Id, List, Nullable, Object, Parsed, Rule, Seconds, Size, Text,
+    Url,
 };
 pub(crate) use crate::request::rules::{
-    ClientName, Content, Description, Name, RetentionDays, RotationSeconds, Slug, SourceKey,
-    SyncIntervalSeconds,
+    ClientName, Content, Description, Name, RetentionDays, RotationSeconds, SearchLimit, Slug,
+    SourceKey, SyncIntervalSeconds,
 };
 
 /// Implements an inline schema for a type.
@@ -150,6 +151,12 @@ inline_schema! { RetentionDays: json_schema!({
     "minimum": 1,
     "maximum": RETENTION_DAYS_MAX,
     "examples": [90],
+}) }
+inline_schema! { SearchLimit: json_schema!({
+    "type": "integer",
+    "minimum": 1,
+    "maximum": SEARCH_RESULTS_MAX,
+    "examples": [10],
 }) }
 inline_schema! { RotationSeconds: json_schema!({
     "type": "integer",
@@ -283,6 +290,25 @@ schemas_of_values! {
     [] Text => String;
     [] Url => WebhookUrl;
     [] Actions => ActionSet;
+}
+
+/// Mark in the schema of a value that `null` takes away.
+pub(crate) const NULLABLE: &str = "x-nullable";
+
+impl<R: JsonSchema> JsonSchema for Nullable<R> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Nullable".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let mut schema = Option::<R>::json_schema(generator);
+        schema.insert(NULLABLE.to_owned(), true.into());
+        schema
+    }
 }
 
 inline_schema! { Seconds: json_schema!({ "type": "integer", "format": "uint64", "minimum": 1 }) }

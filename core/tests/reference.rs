@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
-use knowledge_core::access::{Action, BaseRole, BuiltInRole, PermissionScope};
+use knowledge_core::access::{Action, ActionSet, BaseRole, BuiltInRole, PermissionScope};
 use knowledge_core::api::{ErrorStyle, OPERATIONS, openapi};
 use knowledge_core::limits::{self, Limit, Limits};
 use knowledge_core::model::{
@@ -81,6 +81,12 @@ fn built_in_roles() -> String {
         table.push('\n');
     }
     table
+}
+
+fn for_members() -> String {
+    let actions = ActionSet::FOR_MEMBERS.iter();
+    let rows = actions.map(|action| format!("| `{action}` |\n"));
+    format!("| action |\n| --- |\n{}", rows.collect::<String>())
 }
 
 fn needs() -> String {
@@ -337,6 +343,7 @@ fn reference_tables_match_code() {
         &[
             ("operations", operations()),
             ("built-in roles", built_in_roles()),
+            ("for members", for_members()),
             ("needs", needs()),
             ("enumerations", enumerations()),
             ("errors", errors()),

@@ -95,9 +95,11 @@ impl ApiResponder {
     fn org_hint(&self, request: &Request<Bytes>) -> Option<OrgHint<'_>> {
         let home = self.home();
         if home.auth.identifies(request) {
-            home.auth.org_hint(request)
-        } else {
-            home.api.org_hint(request).map(OrgHint::Id)
+            return home.auth.org_hint(request);
+        }
+        match home.auth.provider_organization(request) {
+            Some(organization) => Some(OrgHint::Slug(organization)),
+            None => home.api.org_hint(request).map(OrgHint::Id),
         }
     }
 
@@ -209,13 +211,18 @@ impl ApiResponder {
             // There is no caller yet. The organisation is looked up if it turns out to be elsewhere.
             return None;
         }
-        let org = match self.org_hint(request) {
-            Some(OrgHint::Id(org)) => Some(org),
-            _ => None,
+        let mut routed = match self.org_hint(request) {
+            Some(OrgHint::Id(org)) => self.known(Some(org)),
+            // A token of the provider, which names no organisation.
+            Some(OrgHint::Slug(_)) => self.route(request).await,
+            None => self.known(None),
         };
-        let (mut routed, index) = (self.known(org), self.partitions.known(org));
+        let (org, index) = match (routed.org, routed.place) {
+            (org, Place::At(index)) => (org, index),
+            (org, _) => (org, self.partitions.known(org)),
+        };
         let mut caller = self.fronts[index].identify(request).await;
-        if let (None, Some(org)) = (&caller, org) {
+        if let (None, Some(org), false) = (&caller, org, routed.is_looked_up) {
             routed.place = self.partitions.look_up(org).await;
             routed.is_looked_up = true;
             if let Place::At(now) = routed.place
@@ -231,7 +238,7 @@ impl ApiResponder {
 }
 
 impl Front {
-    async fn respond(&self, request: Request<Bytes>) -> Response<Bytes> {
+    async fn respond(&self, mut request: Request<Bytes>) -> Response<Bytes> {
         // Boxed, so that the layers around them need not move them (see `net::connection::open` for the
         // figure).
         let by_auth = if self.auth.identifies(&request) {
@@ -241,16 +248,21 @@ impl Front {
         };
         match by_auth {
             Some(response) => response,
-            None => Box::pin(self.api.handle(request)).await,
+            None => {
+                self.auth.verify_bearer(&mut request).await;
+                let mut response = Box::pin(self.api.handle(request)).await;
+                self.auth.challenge(&mut response);
+                response
+            }
         }
     }
 
     async fn identify(&self, request: &mut Request<Bytes>) -> Option<KnownCaller> {
         if self.auth.identifies(request) {
-            self.auth.identify(request).await
-        } else {
-            self.api.identify(request).await
+            return self.auth.identify(request).await;
         }
+        self.auth.verify_bearer(request).await;
+        self.api.identify(request).await
     }
 }
 

@@ -13,6 +13,7 @@ use knowledge_core::api::front_end::SESSION_COOKIE;
 use knowledge_core::api::{Authentication, Operation};
 
 pub(crate) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+pub(crate) const ACT_FOR: HeaderName = HeaderName::from_static("knowledge-act-for");
 
 /// Call of an operation.
 #[derive(Clone, Debug)]

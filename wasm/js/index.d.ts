@@ -34,6 +34,8 @@ export interface Limits {
   tokenLifetimeMaxSeconds?: number;
   endpointsPerOrgMax?: number;
   auditBytesPerDayMax?: number;
+  searchedMemoriesMax?: number;
+  searchIndexBytesMax?: number;
   subscriptionsPerRecallMax?: number;
   idempotencyRetentionSeconds?: number;
   auditRetentionSeconds?: number;

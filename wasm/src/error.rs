@@ -25,6 +25,9 @@ pub(crate) fn of_service(error: &Error) -> JsValue {
             retry_after,
             detail,
         } => json!({ "reason": detail, "retry_after_seconds": retry_after.as_secs() }),
+        Error::IndexIncomplete { retry_after } => {
+            json!({ "retry_after_seconds": retry_after.as_secs() })
+        }
         Error::NotFound { kind } => json!({ "kind": kind }),
         _ => json!({}),
     };

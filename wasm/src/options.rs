@@ -10,6 +10,11 @@ use knowledge_core::service::{Options, SealingKey};
 use knowledge_core::store::read_json;
 use serde::Deserialize;
 
+/// Default of [`Limits::searched_memories_max`] here: the memory of such a host is small.
+const SEARCHED_MEMORIES_MAX: u64 = 100_000;
+/// Default of [`Limits::search_index_bytes_max`] here.
+const SEARCH_INDEX_BYTES_MAX: usize = 64 * 1024 * 1024;
+
 /// The options as JSON. An unknown field is rejected, because it would have no effect.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -111,6 +116,8 @@ impl GivenOptions {
         let key = key.ok_or("sealingKey must be 32 random bytes, raw or in base64")?;
         let url = self.public_url.as_deref().map(base_url).transpose()?;
         let mut options = Options::new(SealingKey::new(key));
+        options.limits.searched_memories_max = SEARCHED_MEMORIES_MAX;
+        options.limits.search_index_bytes_max = SEARCH_INDEX_BYTES_MAX;
         options.limits = self.limits.over(options.limits);
         options.public_url = url;
         options.audit_reads = self.audit_reads;

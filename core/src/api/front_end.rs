@@ -15,7 +15,7 @@ use crate::access::{Credential, CredentialKind, Secret};
 use crate::error::Error;
 use crate::service::{KnowledgeService, PageRequest};
 
-pub use super::headers::{SESSION_COOKIE, cookie};
+pub use super::headers::{SESSION_COOKIE, bearer, cookie};
 
 /// Returns the session in the cookie of a request.
 ///
@@ -82,6 +82,7 @@ pub async fn identify(service: &KnowledgeService, session: Secret) -> Option<Kno
     Some(KnownCaller {
         organization,
         principal: member.0,
+        acts_for: None,
     })
 }
 

@@ -12,6 +12,7 @@ use super::requests::{
     AssignWorkspaceRoleRequest, NewChatMessage, RotateMcpKeyRequest, SyncReportRequest,
 };
 use super::response::{ApiResponse, HandlerResult};
+use super::verified_bearer;
 use crate::access::CredentialKind;
 use crate::error::Error;
 use crate::model::{
@@ -50,25 +51,30 @@ impl Call<'_> {
                 handled => handled,
             };
         };
-        let credential = headers::credential(self.request.headers(), kind)?;
-        let caller = Caller::new(credential).with_client(self.client);
+        let credential = verified_bearer::credential(self.request, kind)?;
+        let mut caller = Caller::new(credential).with_client(self.client);
         if let Some(Identity::Unknown(reason)) = self.identity() {
             return Err(Error::Unauthenticated { reason });
         }
-        let mut cross_site = None;
+        let mut misused = None;
+        match headers::act_for(self.request.headers(), kind) {
+            Ok(Some(member)) => caller = caller.act_for(member),
+            Ok(None) => {}
+            Err(error) => misused = Some(error),
+        }
         if kind == CredentialKind::Session {
             let (headers, method) = (self.request.headers(), self.request.method());
             let scheme = self.request.extensions().get().copied().unwrap_or_default();
             let checked = headers::reject_cross_site(headers, method, scheme, trusted_origins);
-            cross_site = checked.err();
+            misused = misused.or(checked.err());
         }
-        let is_cross_site = cross_site.is_some();
-        let handled = match cross_site {
+        let is_misused = misused.is_some();
+        let handled = match misused {
             None => self.carry_out(spec.operation, &caller, kind).await,
             Some(refused) => Err(refused),
         };
         match handled {
-            Err(error) if is_cross_site || is_of_the_request(&error) => {
+            Err(error) if is_misused || is_of_the_request(&error) => {
                 // Authentication takes precedence over problems with the request.
                 self.service.authenticate(&caller, kind).await?;
                 Err(error)

@@ -3,13 +3,15 @@
 use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 
 use super::client_scheme::ClientScheme;
-use crate::access::{Credential, CredentialKind, Secret};
+use crate::access::{Credential, CredentialKind, InvalidMemberRef, MemberRef, Secret};
 use crate::error::{Error, ProblemCode};
 use crate::service::{IdempotencyKey, IfMatch, SignedMessage};
 
 /// Name of the cookie that carries a session.
 pub const SESSION_COOKIE: &str = "service_session";
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+/// Name of the header with the member that a service account acts for.
+pub(super) const ACT_FOR: HeaderName = HeaderName::from_static("knowledge-act-for");
 /// Signed headers and signature of a message (Standard Webhooks 1.0.0).
 const WEBHOOK_ID: HeaderName = HeaderName::from_static("webhook-id");
 const WEBHOOK_TIMESTAMP: HeaderName = HeaderName::from_static("webhook-timestamp");
@@ -41,13 +43,36 @@ pub(super) fn credential(headers: &HeaderMap, kind: CredentialKind) -> Result<Cr
         .map_err(|_| unknown)
 }
 
+/// Reads the member that a service account acts for, if there is one.
+///
+/// # Errors
+/// [`Error::Forbidden`] if it is repeated or malformed, or with a session: a request that names
+/// somebody is never carried out for another one.
+pub(super) fn act_for(
+    headers: &HeaderMap,
+    kind: CredentialKind,
+) -> Result<Option<MemberRef>, Error> {
+    let mut values = headers.get_all(ACT_FOR).into_iter();
+    let Some(value) = values.next() else {
+        return Ok(None);
+    };
+    if kind != CredentialKind::Bearer {
+        let reason = "Knowledge-Act-For requires an access token: nobody acts with a session";
+        return Err(Error::forbidden(reason));
+    }
+    let text = value.to_str().ok().filter(|_| values.next().is_none());
+    let member = text.and_then(|text| text.trim().parse().ok());
+    let reason = format!("Knowledge-Act-For {InvalidMemberRef}, sent once");
+    member.map(Some).ok_or_else(|| Error::forbidden(reason))
+}
+
 /// Returns true if an access token was sent, valid or not.
 pub(super) fn has_token(headers: &HeaderMap) -> bool {
     bearer(headers).is_some()
 }
 
-/// Returns the token, unless several were sent: a proxy could have checked another one.
-fn bearer(headers: &HeaderMap) -> Option<&str> {
+/// Returns the bearer token, unless several were sent: a proxy could have checked another one.
+pub fn bearer(headers: &HeaderMap) -> Option<&str> {
     let mut values = headers.get_all(header::AUTHORIZATION).into_iter();
     let value = values.next().filter(|_| values.next().is_none())?;
     let (scheme, token) = value.to_str().ok()?.split_once(' ')?;
@@ -216,6 +241,35 @@ pub(super) fn reject_cross_site(
     Err(Error::forbidden(
         "cross-origin writes with a session cookie are not allowed",
     ))
+}
+
+/// Rejects a request from a page whose origin is neither `trusted` nor the machine of the browser.
+///
+/// After DNS rebinding, a page keeps the origin of its own name, which is neither.
+///
+/// # Errors
+/// [`Error::Forbidden`].
+pub(super) fn reject_foreign_origin(headers: &HeaderMap, trusted: &[String]) -> Result<(), Error> {
+    let is_accepted = |origin: &HeaderValue| {
+        let Ok(origin) = origin.to_str() else {
+            return false;
+        };
+        let host = match origin.split_once("://") {
+            Some(("http" | "https", host)) => host,
+            _ => "",
+        };
+        let name = match host.rsplit_once(':') {
+            Some((name, port)) if port.bytes().all(|digit| digit.is_ascii_digit()) => name,
+            _ => host,
+        };
+        matches!(name, "localhost" | "127.0.0.1" | "[::1]")
+            || trusted.iter().any(|trusted| origin == trusted)
+    };
+    if headers.get_all(header::ORIGIN).iter().all(is_accepted) {
+        return Ok(());
+    }
+    let reason = "pages of this origin are not allowed; add it to the trusted origins";
+    Err(Error::forbidden(reason))
 }
 
 /// Rejects a body whose content type is not JSON, or has several.

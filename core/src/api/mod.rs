@@ -15,6 +15,7 @@ mod headers;
 mod identity;
 mod input;
 mod json;
+mod mcp;
 #[cfg(feature = "openapi")]
 pub mod openapi;
 mod operations;
@@ -26,6 +27,7 @@ mod response;
 mod route;
 #[cfg(feature = "tower")]
 mod tower;
+mod verified_bearer;
 
 use bytes::Bytes;
 use http::{Method, Request, Response, Uri};
@@ -37,7 +39,8 @@ pub use self::client_scheme::ClientScheme;
 use self::identity::Identity;
 pub use self::response::status;
 use self::response::{Challenge, HandlerResult};
-use self::route::{Parameters, Routes};
+use self::route::{MCP_PATH, Parameters, Routes};
+pub use self::verified_bearer::VerifiedBearer;
 use crate::access::Credential;
 use crate::error::Error;
 use crate::model::OrgId;
@@ -62,6 +65,8 @@ pub struct KnownCaller {
     pub organization: OrgId,
     /// Member whose credential it is, or inbound webhook that a message is signed for.
     pub principal: Uuid,
+    /// Member that the service account `principal` acts for, if it has done so before.
+    pub acts_for: Option<Uuid>,
 }
 
 /// The HTTP interface of a service.
@@ -130,13 +135,17 @@ impl Api {
     async fn identity(&self, request: &Request<Bytes>) -> Option<(Identity, Option<KnownCaller>)> {
         let path = request.uri().path();
         if let Some(wanted) = self.routes.authentication(path).credential() {
-            let credential = headers::credential(request.headers(), wanted).ok()?;
+            let credential = verified_bearer::credential(request, wanted).ok()?;
             return match self.service.recognize(&credential, wanted).await {
                 Ok((organization, member)) => {
-                    let principal = member.0;
+                    let acts_for = headers::act_for(request.headers(), wanted);
+                    let acts_for = acts_for.ok().flatten();
+                    let acts_for = acts_for
+                        .and_then(|other| self.service.acted_for((organization, member), &other));
                     let caller = KnownCaller {
                         organization,
-                        principal,
+                        principal: member.0,
+                        acts_for: acts_for.map(|other| other.0),
                     };
                     Some((Identity::Known, Some(caller)))
                 }
@@ -153,6 +162,7 @@ impl Api {
         let caller = KnownCaller {
             organization: message.organization(),
             principal: message.webhook().0,
+            acts_for: None,
         };
         Some((Identity::Sender(Box::new(message)), Some(caller)))
     }
@@ -165,9 +175,9 @@ impl Api {
     pub fn org_hint(&self, request: &Request<Bytes>) -> Option<OrgId> {
         let path = request.uri().path();
         if let Some(wanted) = self.routes.authentication(path).credential() {
-            return match headers::credential(request.headers(), wanted).ok()? {
+            return match verified_bearer::credential(request, wanted).ok()? {
                 Credential::Secret(secret) => secret.org_hint(),
-                Credential::Trusted { .. } => None,
+                Credential::Trusted { org, .. } => Some(org),
             };
         }
         let (spec, parameters) = self.routes.find(request.method(), path).ok()?;
@@ -218,10 +228,25 @@ impl Api {
             .request_id
             .unwrap_or_else(|| self.service.env().uuid());
         client.request_id = Some(request_id);
-        let is_head = request.method() == Method::HEAD;
-        let (response, style) = match self.routes.find(request.method(), request.uri().path()) {
+        let (path, is_head) = (request.uri().path(), request.method() == Method::HEAD);
+        let response = if path == MCP_PATH {
+            self.handle_message(&request, client).await
+        } else {
+            self.handle_operation(&request, client).await
+        };
+        self.finish(response, request_id, path, is_head)
+    }
+
+    /// Carries out the operation of a request.
+    async fn handle_operation(
+        &self,
+        request: &Request<Bytes>,
+        client: ClientInfo,
+    ) -> Response<Bytes> {
+        let path = request.uri().path();
+        let (response, style) = match self.routes.find(request.method(), path) {
             Ok((spec, parameters)) => {
-                let call = self.new_call(client, spec, &parameters, &request);
+                let call = self.new_call(client, spec, &parameters, request);
                 let response = call.respond(spec, &self.trusted_origins).await;
                 debug_assert!(
                     is_documented(spec, &response),
@@ -230,19 +255,25 @@ impl Api {
                 );
                 (response, spec.error_style)
             }
-            Err(error) => (Err(error), self.routes.error_style(request.uri().path())),
+            Err(error) => (Err(error), self.routes.error_style(path)),
         };
-        let response = match response {
+        match response {
             Ok(response) => response.into_response(),
-            Err(error) => {
-                let challenge = Challenge {
-                    wanted: self.routes.authentication(request.uri().path()),
-                    has_token: headers::has_token(request.headers()),
-                };
-                response::error_response(&error, style, challenge)
-            }
+            Err(error) => self.failure(request, &error, style),
+        }
+    }
+
+    fn failure(
+        &self,
+        request: &Request<Bytes>,
+        error: &Error,
+        style: ErrorStyle,
+    ) -> Response<Bytes> {
+        let challenge = Challenge {
+            wanted: self.routes.authentication(request.uri().path()),
+            has_token: headers::has_token(request.headers()),
         };
-        self.finish(response, request_id, request.uri().path(), is_head)
+        response::error_response(error, style, challenge)
     }
 
     /// Returns the response to a request that a front end rejects before routing.
@@ -276,7 +307,8 @@ impl Api {
             response
         };
         response::add_request_id(&mut response, request_id);
-        if let Some(route) = self.routes.template(path) {
+        let endpoint = Some(MCP_PATH).filter(|endpoint| *endpoint == path);
+        if let Some(route) = self.routes.template(path).or(endpoint) {
             response.extensions_mut().insert(MatchedRoute(route));
         }
         response

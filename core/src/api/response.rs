@@ -116,7 +116,9 @@ pub fn status(error: &Error) -> StatusCode {
         Error::CreatedResourceGone => StatusCode::GONE,
         Error::RateLimited { .. } | Error::QuotaExceeded { .. } => StatusCode::TOO_MANY_REQUESTS,
         Error::Internal { .. } => StatusCode::INTERNAL_SERVER_ERROR,
-        Error::Unavailable { .. } => StatusCode::SERVICE_UNAVAILABLE,
+        Error::IndexIncomplete { .. } | Error::Unavailable { .. } => {
+            StatusCode::SERVICE_UNAVAILABLE
+        }
     }
 }
 
@@ -159,11 +161,11 @@ fn details(error: &Error) -> Details<'_> {
             limit: *quota,
             maximum: *maximum,
         },
-        Error::RateLimited { retry_after } | Error::Unavailable { retry_after, .. } => {
-            Details::Later {
-                retry_after_seconds: whole_seconds(*retry_after),
-            }
-        }
+        Error::RateLimited { retry_after }
+        | Error::IndexIncomplete { retry_after }
+        | Error::Unavailable { retry_after, .. } => Details::Later {
+            retry_after_seconds: whole_seconds(*retry_after),
+        },
         _ => Details::None {},
     }
 }
@@ -196,6 +198,7 @@ pub(super) fn error_response(
         }
         Error::MethodNotAllowed { allow } => response = response.header(ALLOW, header_text(allow)),
         Error::RateLimited { retry_after }
+        | Error::IndexIncomplete { retry_after }
         | Error::Unavailable { retry_after, .. }
         | Error::QuotaExceeded {
             retry_after: Some(retry_after),
@@ -367,7 +370,8 @@ mod tests {
             Error::QuotaExceeded { .. } => vec![Error::RateLimited { retry_after }],
             Error::RateLimited { .. } => vec![Error::internal("the detail")],
             Error::Internal { .. } => vec![Error::unavailable("the detail")],
-            Error::Unavailable { .. } => vec![],
+            Error::Unavailable { .. } => vec![Error::index_incomplete()],
+            Error::IndexIncomplete { .. } => vec![],
         }
     }
 
@@ -411,6 +415,7 @@ mod tests {
         429 rate_limited: too many requests; try again in 2 s {"retry_after_seconds":2}
         500 internal: internal error {}
         503 unavailable: the service is unavailable; try again in 1 s {"retry_after_seconds":1}
+        503 unavailable: the index of the workspace is being built; try again in 1 s, or send candidates {"retry_after_seconds":1}
         "#);
     }
 }

@@ -7,6 +7,9 @@ use http::Method;
 use crate::error::{EntityKind, Error};
 use crate::operation::{Authentication, ErrorStyle, OPERATIONS, OperationSpec};
 
+/// Path of the endpoint for assistants, which is no operation.
+pub(super) const MCP_PATH: &str = "/mcp";
+
 /// Values of the path parameters.
 pub(super) type Parameters = Vec<(String, String)>;
 

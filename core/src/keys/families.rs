@@ -37,9 +37,10 @@ macro_rules! families {
         /// Retention of what a workspace keeps.
         retention(org: OrgId, workspace: WorkspaceId) => StoredRetention,
             with workspace(org, workspace), checked by workspaces::retention(org, workspace);
-        /// Progress of the sweeps of a workspace with a retention, and the time of the next one.
+        /// Progress of the sweeps of a workspace in which things expire, and the time of the next
+        /// one.
         retention_sweep(org: OrgId, workspace: WorkspaceId) => RetentionSweep,
-            with retention(org, workspace), checked by workspaces::retention_sweep(workspace);
+            with workspace(org, workspace), checked by workspaces::retention_sweep(org, workspace);
         /// Identifier of the workspace with this slug.
         workspace_slug(org: OrgId, slug: &str) => WorkspaceId,
             range workspace_slugs(org), checked by tenants::workspace_slug(org, slug);
@@ -165,6 +166,12 @@ macro_rules! families {
         /// Counter of memories that await review.
         pending_count(org: OrgId, workspace: WorkspaceId) => Count,
             range pending_counts(), checked by operations::counter();
+        /// Memories of a workspace that a commit changed, under its first audit entry.
+        memory_change(org: OrgId, workspace: WorkspaceId, first: AuditLogId) => LoggedChange,
+            range memory_changes(org, workspace), with workspace(org, workspace);
+        /// Number of changes that were ever logged. There is no other record of them.
+        memory_change_number(org: OrgId, workspace: WorkspaceId) => Count,
+            with workspace(org, workspace);
         /// Counter of what happened to the memories of a workspace on the day (UTC) that begins
         /// then.
         activity(org: OrgId, workspace: WorkspaceId, day: Timestamp, kind: ActivityKind) => Count,
@@ -369,7 +376,7 @@ macro_rules! families {
         host_pings(host: &str as Sha256) => HostPings, checked by deliveries::host_pings();
 
         /// Scheduled task: a purge of what expires, the status check of a connector, the settlement
-        /// of deleted roles, a step of an erasure, the sweep of a workspace with a retention.
+        /// of deleted roles, a step of an erasure, the sweep of a workspace in which things expire.
         due(at: Timestamp, id: Uuid) => ScheduledTask,
             parser parse_due(at: Timestamp, id: Uuid), checked by operations::due();
 

@@ -89,6 +89,8 @@ crate::model::names::string_enum! {
         RetentionErase = "retention.erase",
         /// Registration of a recall.
         RecallCreate = "recall.create",
+        /// Narrowing of a recall to what its answer cites.
+        RecallUpdate = "recall.update",
         /// Deletion of a recall.
         RecallDelete = "recall.delete",
         /// Erasure: each step of it, with everything that it removes.
@@ -135,6 +137,7 @@ impl AuditAction {
                 | Self::McpKeyCreate
                 | Self::ChatCreate
                 | Self::RecallCreate
+                | Self::RecallUpdate
                 | Self::SubscriptionCreate
                 | Self::SubscriptionRedeliver
                 | Self::SubscriptionPing

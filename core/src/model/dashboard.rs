@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use super::names::string_enum;
 use super::{
-    AudienceLabel, ChatId, ConnectorId, CredentialId, EndedReason, ResourceState, Timestamp,
-    WorkspaceId,
+    AudienceLabel, ChatId, ConnectorId, CredentialId, EndedReason, ResourceState, SourceId,
+    Timestamp, WorkspaceId,
 };
 
 /// Dashboard summary of a workspace.
@@ -184,6 +184,9 @@ pub struct McpKeySummary {
     pub client: McpClient,
     /// Audience labels that the key covers.
     pub audience: Vec<AudienceLabel>,
+    /// Source of the memories that the key may propose; absent if it may propose none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proposal_source_id: Option<SourceId>,
     /// Time of the last use; `null` before the first.
     pub last_used_at: Option<Timestamp>,
     /// Time by which the key must be rotated.

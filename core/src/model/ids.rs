@@ -1,5 +1,7 @@
 //! Identifiers: a distinct type over a UUID for each kind of record.
 
+use super::Timestamp;
+
 super::names::identifiers! {
     /// An organisation: the tenant, isolated from all others.
     OrgId
@@ -41,6 +43,14 @@ super::names::identifiers! {
     OperationId
     /// One entry of the audit log. The entries of one operation have consecutive identifiers.
     AuditLogId
+}
+
+/// Returns the time of a time-ordered identifier.
+///
+/// Its first 48 bits are milliseconds since the Unix epoch.
+pub(crate) fn time_of(id: uuid::Uuid) -> Timestamp {
+    let millis = id.as_u128() >> 80;
+    Timestamp::from_millis(i64::try_from(millis).unwrap_or(i64::MAX))
 }
 
 impl AuditLogId {

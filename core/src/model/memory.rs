@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     AudienceLabel, AuditLogId, MemberId, MemoryContent, MemoryId, MemoryLabels, OperationId,
-    ReviewStatus, SensitivityLabel, SourceId, Timestamp, WorkspaceId,
+    Provenance, ReviewStatus, SensitivityLabel, SourceId, Timestamp, WorkspaceId,
 };
 use crate::error::ProblemCode;
 use crate::request::rules::{
@@ -73,6 +73,10 @@ pub struct MemorySummary {
     pub created_at: Timestamp,
     /// Time of the last change of the title or content.
     pub updated_at: Timestamp,
+    /// Origin of the memory; absent if it is not known, and for a caller that may not read the
+    /// memory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provenance: Option<Provenance>,
 }
 
 impl MemorySummary {
@@ -97,6 +101,7 @@ impl MemorySummary {
             created_by: content.created_by,
             created_at: content.created_at,
             updated_at: content.updated_at,
+            provenance: content.provenance.clone().filter(|_| is_readable),
         }
     }
 

@@ -53,8 +53,9 @@ impl AccessCheck {
             _ if self.memory_ids.len() > ACCESS_CHECK_MEMORIES_MAX => return,
             _ => ("sourceKeys", ProblemCode::TooLarge),
         };
-        let message =
-            format!("must have 1 to {ACCESS_CHECK_MEMORIES_MAX} items in both lists, not {count}");
+        let message = format!(
+            "must have 1 to {ACCESS_CHECK_MEMORIES_MAX} items in both lists together, not {count}"
+        );
         problems.push(&Path::Field(path, name), code, message);
     }
 }

@@ -4,7 +4,8 @@ use serde::ser::SerializeStruct;
 use serde::{Deserialize, Serialize, Serializer};
 
 use super::{
-    AudienceLabel, MemberId, ReviewStatus, SensitivityLabel, SourceId, Timestamp, WorkspaceId,
+    AudienceLabel, CredentialId, McpClient, MemberId, RecallId, ReviewStatus, SensitivityLabel,
+    SourceId, Timestamp, WorkspaceId,
 };
 
 /// Labels that govern access to a memory.
@@ -73,6 +74,27 @@ pub struct MemoryContent {
     pub updated_by: MemberId,
     /// Time of the last change of the title or content.
     pub updated_at: Timestamp,
+    /// Service account that added the memory for its member, if one did.
+    pub created_via: Option<MemberId>,
+    /// Service account that last changed the title or content for a member, if one did.
+    pub updated_via: Option<MemberId>,
+    /// Origin of the memory, if an MCP key proposed it or it names a recall.
+    pub provenance: Option<Provenance>,
+}
+
+/// Origin of a memory.
+///
+/// It stays as it was when the memory was added: the key and the recall may have ended since.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
+pub struct Provenance {
+    /// MCP key that proposed the memory; `null` if none did.
+    pub mcp_key_id: Option<CredentialId>,
+    /// Client of the MCP key.
+    pub client: Option<McpClient>,
+    /// Recall whose answer led to the memory; `null` if none is known.
+    pub recall_id: Option<RecallId>,
 }
 
 impl MemoryContent {
@@ -93,6 +115,9 @@ struct StoredContent {
     created_at: Timestamp,
     updated_by: Option<MemberId>,
     updated_at: Option<Timestamp>,
+    created_via: Option<MemberId>,
+    updated_via: Option<MemberId>,
+    provenance: Option<Provenance>,
 }
 
 impl From<StoredContent> for MemoryContent {
@@ -106,13 +131,16 @@ impl From<StoredContent> for MemoryContent {
             created_at: stored.created_at,
             updated_by: stored.updated_by.unwrap_or(stored.created_by),
             updated_at: stored.updated_at.unwrap_or(stored.created_at),
+            created_via: stored.created_via,
+            updated_via: stored.updated_via,
+            provenance: stored.provenance,
         }
     }
 }
 
 impl Serialize for MemoryContent {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut stored = serializer.serialize_struct("MemoryContent", 8)?;
+        let mut stored = serializer.serialize_struct("MemoryContent", 11)?;
         stored.serialize_field("title", &self.title)?;
         stored.serialize_field("content", &self.content)?;
         stored.serialize_field("origin_source_id", &self.origin_source_id)?;
@@ -131,6 +159,18 @@ impl Serialize for MemoryContent {
             stored.skip_field("updated_at")?;
         } else {
             stored.serialize_field("updated_at", &self.updated_at)?;
+        }
+        match &self.created_via {
+            Some(account) => stored.serialize_field("created_via", account)?,
+            None => stored.skip_field("created_via")?,
+        }
+        match &self.updated_via {
+            Some(account) => stored.serialize_field("updated_via", account)?,
+            None => stored.skip_field("updated_via")?,
+        }
+        match &self.provenance {
+            Some(provenance) => stored.serialize_field("provenance", provenance)?,
+            None => stored.skip_field("provenance")?,
         }
         stored.end()
     }
@@ -179,6 +219,12 @@ mod tests {
             created_by: id.into(),
             created_at: "2026-01-31T09:30:00.000Z".parse().unwrap(),
             updated_by: id.into(),
+            created_via: None,
+            updated_via: None,
+            provenance: source_key.map(|_| Provenance {
+                recall_id: Some(id.into()),
+                ..Provenance::default()
+            }),
             updated_at: updated_at.parse().unwrap(),
         }
     }

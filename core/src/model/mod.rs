@@ -1,6 +1,7 @@
 //! Domain records and wire types.
 
 pub mod access;
+mod access_filter;
 mod activity;
 mod address;
 mod audit;
@@ -22,10 +23,12 @@ mod memory_record;
 pub(crate) mod names;
 mod organization;
 mod quota;
+mod recall_search;
 mod role;
 mod url;
 mod workspace_labels;
 
+pub use self::access_filter::{AccessFilter, AccessFilterFormat, AccessFilterOptions};
 pub use self::activity::{Activity, ActivityDay, ActivityKind};
 pub(crate) use self::address::canonical_host;
 pub use self::address::{
@@ -56,6 +59,7 @@ pub use self::event::{
     ChangedCitations, ChangedMemories, CitationChange, ConnectorStatusChange, EventData, EventType,
     IngestFailure, IngestSummary, WebhookPing,
 };
+pub(crate) use self::ids::time_of;
 pub use self::ids::{
     AuditLogId, ChatId, ChatMessageId, ConnectorId, CredentialId, DeliveryId, EndpointId,
     ErasureId, EventId, InboundWebhookId, MemberId, MemoryId, OperationId, OrgId, RecallId, RoleId,
@@ -72,12 +76,13 @@ pub use self::memory::{
 pub use self::memory_access::{
     AccessCheck, AccessCheckResult, AccessLabels, MemoryAccess, MemoryKey,
 };
-pub use self::memory_record::{MemoryContent, MemoryLabels};
+pub use self::memory_record::{MemoryContent, MemoryLabels, Provenance};
 pub use self::names::{InvalidId, UnknownName};
 pub use self::organization::{
     Member, MemberKind, Organization, Source, Workspace, WorkspaceAccess,
 };
 pub use self::quota::Quota;
+pub use self::recall_search::{Candidate, RecallResults, RecallSearch, RecalledMemory};
 pub use self::role::{CustomRole, CustomRoleUpdate, NewCustomRole, RoleActions, RoleActionsUpdate};
 pub use self::url::{BaseUrl, InvalidUrl, URL_CHARS_MAX, WebhookUrl, is_origin};
 pub use self::workspace_labels::{WorkspaceLabel, WorkspaceLabels};

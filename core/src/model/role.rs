@@ -5,7 +5,10 @@ use serde::{Deserialize, Serialize, Serializer};
 use super::{MemberId, OrgId, RoleId, Timestamp, WorkspaceId};
 use crate::access::{ActionSet, BaseRole};
 use crate::error::ProblemCode;
-use crate::request::rules::{Actions, Description, Flag, Id, Name, Object, Parsed, Rule, Slug};
+use crate::limits::TEAMS_PER_MEMBER_MAX;
+use crate::request::rules::{
+    Actions, Description, Flag, Id, Items, List, Name, Nullable, Object, Parsed, Rule, Slug, Unique,
+};
 use crate::request::{Checks, Path, Problems, Reading, request};
 use serde_json::Value;
 
@@ -40,6 +43,14 @@ pub struct CustomRole {
     pub updated_at: Timestamp,
     /// Actions that it adds to the base role and removes from it.
     pub actions: RoleActions,
+    /// Teams for whose members a service account with the role may act, if it may act for
+    /// members; `null` for members of any team and of none.
+    #[serde(default)]
+    #[cfg_attr(
+        feature = "openapi",
+        schemars(with = "Option<Vec<crate::schema::Slug>>")
+    )]
+    pub act_for_teams: Option<Vec<String>>,
 }
 
 impl CustomRole {
@@ -89,6 +100,9 @@ request! {
         workspace_id: Option<WorkspaceId> as Option<Id<WorkspaceId>>,
         /// Actions that it adds to the base role and removes from it.
         actions: RoleActions as RoleActionLists = RoleActions::default(),
+        /// Teams for whose members a service account with the role may act, at most 64, if it
+        /// may act for members; members of any team and of none if omitted.
+        act_for_teams: Option<Vec<String>> as Option<ActForTeams>,
     }
 }
 
@@ -108,6 +122,9 @@ request! {
         is_active: Option<bool> as Option<Flag>,
         /// New lists of actions.
         actions: Option<RoleActionsUpdate> as Option<Object<RoleActionsUpdate>>,
+        /// New list of the teams for whose members a service account with the role may act;
+        /// `null` for members of any team and of none.
+        act_for_teams: Option<Option<Vec<String>>> as Option<Nullable<ActForTeams>>,
     }
 }
 
@@ -122,6 +139,9 @@ request! {
     }
     check RoleActionsUpdate::check_disjoint;
 }
+
+/// Teams for whose members a service account may act.
+type ActForTeams = List<Slug, Items<0, TEAMS_PER_MEMBER_MAX>, Unique>;
 
 /// The lists of a new role. An omitted one is empty.
 enum RoleActionLists {}

@@ -58,7 +58,8 @@ macro_rules! operator_operations {
             get_retention(org: OrgSlug, workspace: WorkspaceName) -> Retention;
         /// Sets the retention of a workspace, at once for everything that it has.
         ///
-        /// Chats, and memories with a label, that the body gives no days are kept.
+        /// Chats, and memories with a label, that the body gives no days are kept. Recalls without
+        /// a subscription are erased after 30 days unless it says otherwise.
         SetRetention: PUT "/admin/v1/orgs/{org}/workspaces/{workspace}/retention",
             200, [400, 404, 409],
             set_retention(

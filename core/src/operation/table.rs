@@ -104,11 +104,18 @@ macro_rules! operations {
         /// Adds a memory to a workspace.
         ///
         /// The memory waits for review. A `sourceKey` that another memory from the source has is
-        /// rejected; ingest a batch to update it.
+        /// rejected; ingest a batch to update it. The default audience is that of the workspace,
+        /// for an MCP key the first label of the key that covers its member.
         CreateMemory: POST "/v1/workspaces/{id}/memories", 201, [400, 404],
             {
-                requires [Workspace MemoryCreate], audits [MemoryCreate], uses [Memories],
-                replays GetMemory, identifies [Workspace],
+                requires [
+                    Workspace MemoryPropose "for a memory with the default labels; `memory:create` \
+                        suffices too",
+                    Workspace MemoryCreate "to choose the audience or the sensitivity, or to bring \
+                        back an erased key",
+                ],
+                audits [MemoryCreate], uses [Memories], replays GetMemory,
+                identifies [Workspace],
             },
             memories.create(id: WorkspaceId, body: CreateMemory) -> WithEtag<MemoryDetails>,
             links [GetMemory, UpdateMemory, DeleteMemory];
@@ -186,6 +193,18 @@ macro_rules! operations {
             example {
                 "memoryIds": ["01890a5d-ac96-774b-bcce-b302099a8057"], "includeContent": true,
             };
+        /// Returns what the caller may read in a workspace, as a filter for an index of its own.
+        ///
+        /// For a search that finds only what may be shown: index `workspace_id`, `audience_tag`,
+        /// `sensitivity_label` and `review_status` of each memory, and search with the filter.
+        /// Memories that the caller added and may not review are not in it, and it knows nothing of
+        /// running erasures: the access check decides. The entity tag changes with the caller's
+        /// rights.
+        GetAccessFilter: GET "/v1/workspaces/{id}/access-filter", 200, [400, 404],
+            { requires [Workspace MemoryRead], identifies [Workspace] },
+            memories.access_filter(
+                id: WorkspaceId, options: AccessFilterOptions
+            ) -> Revalidated<AccessFilter>;
         /// Reads a memory.
         ///
         /// Title and content are `null` for a caller that may see its labels but not read it.
@@ -226,9 +245,11 @@ macro_rules! operations {
             workspaces.get_retention(id: WorkspaceId) -> Retention;
         /// Sets the retention of a workspace.
         ///
-        /// Omitted fields keep everything. A chat that expires is absent from that moment on and
-        /// erased soon after; a longer retention never brings it back. A memory that expires
-        /// remains until the daily sweep deletes it; until then, a longer retention keeps it.
+        /// Omitted fields keep chats and memories, and have recalls registered by searches and
+        /// erased after 30 days. A chat that expires is absent from that moment on and erased soon
+        /// after; a longer retention never brings it back. A memory that expires, or a recall
+        /// without a subscription, remains until the daily sweep deletes it; until then, a longer
+        /// retention keeps it.
         SetRetention: PUT "/v1/workspaces/{id}/retention", 200, [400, 404],
             { requires [Workspace ErasureManage], audits [RetentionUpdate] },
             workspaces.set_retention(id: WorkspaceId, body: NewRetention) -> Retention;
@@ -322,7 +343,13 @@ macro_rules! operations {
         /// as `other`. The key depends on the member that creates it; if that is done with a
         /// scoped token, it also ends with the token.
         CreateMcpKey: POST "/v1/workspaces/{id}/mcp-keys", 201, [400, 404],
-            { requires [Workspace McpKeyManage], audits [McpKeyCreate], replays GetMcpKey },
+            {
+                requires [
+                    Workspace McpKeyManage,
+                    Workspace MemoryPropose "for a key that proposes memories",
+                ],
+                audits [McpKeyCreate], replays GetMcpKey,
+            },
             mcp_keys.create(id: WorkspaceId, body: NewMcpKey) -> IssuedMcpKey,
             links [GetMcpKey, RotateMcpKey, RevokeMcpKey];
         /// Lists the MCP keys of a workspace.
@@ -350,11 +377,6 @@ macro_rules! operations {
         RevokeMcpKey: DELETE "/v1/workspaces/{id}/mcp-keys/{keyId}", 204, [404],
             { requires [Workspace McpKeyManage], audits [McpKeyRevoke] },
             mcp_keys.revoke(id: WorkspaceId, keyId: CredentialId) -> Nothing;
-        /// Records a use of the MCP key that authenticates the request.
-        ///
-        /// The bearer token has to be an MCP key of the workspace.
-        NoteMcpKeyUse: POST "/v1/workspaces/{id}/mcp-key-uses", 204, [400, 404],
-            mcp_keys.note_use(id: WorkspaceId; Empty) -> Nothing;
     }
     "Chats" (Bearer, identifies [Workspace, Chat]) {
         /// Creates a chat.
@@ -622,6 +644,22 @@ macro_rules! operations {
                 "memory_ids": ["01890a5d-ac96-774b-bcce-b302099a8057"],
             },
             links [GetRecall, ListCitationSubscriptions { recall_id: "$response.body#/id" }];
+        /// Searches a workspace for the memories that answer a question.
+        ///
+        /// It registers them as a recall, unless `record` is `false`, or `record_recalls` in the
+        /// retention of the workspace. They are approved memories that the caller may read: those
+        /// with words of the `query`, ranked by BM25 over nothing but these, the `candidates` of
+        /// another index in their order, or both rankings fused. `503` to a `query` while the index
+        /// of the workspace is built.
+        SearchRecalls: POST "/v1/workspaces/{id}/recalls/search", 200, [400, 404, 409],
+            {
+                requires [Workspace RecallCreate, Workspace MemoryRead],
+                audits [RecallCreate, MemoryRead], uses [Recalls], reads 4,
+                identifies [Workspace],
+            },
+            recalls.search(id: WorkspaceId, body: RecallSearch) -> RecallResults,
+            example { "query": "Who is on call?" },
+            links [GetRecall { id: "$response.body#/recall_id" }];
         /// Lists the recalls of a workspace.
         ///
         /// Newest first, each with the cited memories that exist for the caller. With `memoryId`,
@@ -635,6 +673,16 @@ macro_rules! operations {
         GetRecall: GET "/v1/recalls/{id}", 200, [404],
             { requires [Workspace MemoryRead] },
             recalls.get(id: RecallId) -> Recall;
+        /// Narrows a recall to the memories that the answer cites.
+        ///
+        /// All others are no longer cited: no subscriber is notified of their changes.
+        UpdateRecall: PATCH "/v1/recalls/{id}", 200, [400, 404],
+            {
+                requires [Workspace RecallCreate "for a recall that the caller registered"],
+                audits [RecallUpdate],
+            },
+            recalls.update(id: RecallId, body: RecallUpdate) -> Recall,
+            example { "memory_ids": ["01890a5d-ac96-774b-bcce-b302099a8057"] };
         /// Deletes a recall with its citation subscriptions.
         DeleteRecall: DELETE "/v1/recalls/{id}", 204, [404],
             {

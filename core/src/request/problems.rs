@@ -40,6 +40,11 @@ impl Problems {
         self.0.len() >= PROBLEMS_MAX
     }
 
+    /// Returns true if one is of a field, or of a part of it.
+    pub(crate) fn concern(&self, field: &str) -> bool {
+        self.0.iter().any(|problem| problem.path.starts_with(field))
+    }
+
     /// Returns true if there are none.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()

@@ -19,8 +19,8 @@ use super::problems::{Problems, SLUG_RULE};
 use super::values::{Wrong, boolean, id, number, parse, text};
 use crate::error::ProblemCode;
 use crate::limits::{
-    DESCRIPTION_CHARS_MAX, RETENTION_DAYS_MAX, ROTATION_MAX, SOURCE_KEY_CHARS_MAX,
-    SYNC_INTERVAL_MAX, SYNC_INTERVAL_MIN,
+    DESCRIPTION_CHARS_MAX, RETENTION_DAYS_MAX, ROTATION_MAX, SEARCH_RESULTS_MAX,
+    SOURCE_KEY_CHARS_MAX, SYNC_INTERVAL_MAX, SYNC_INTERVAL_MIN,
 };
 use crate::model::{McpClient, WebhookUrl, is_blank_name, is_control_character, is_label_name};
 
@@ -97,6 +97,35 @@ impl<T: FromStr<Err: Display> + Serialize> Scalar for Parsed<T> {
 
     fn json(value: &T) -> impl Serialize {
         value
+    }
+}
+
+/// A value, or `null` to take it away.
+pub(crate) struct Nullable<R>(PhantomData<R>);
+
+impl<R: Rule> Rule for Nullable<R> {
+    type Value = Option<R::Value>;
+
+    const LIST: &'static str = R::LIST;
+
+    fn read(json: &Value, path: &Path<'_>, reading: &mut Reading<'_>) -> Option<Self::Value> {
+        match json {
+            Value::Null => Some(None),
+            json => R::read(json, path, reading).map(Some),
+        }
+    }
+
+    fn check(value: &Self::Value, path: &Path<'_>, checks: &Checks<'_>, problems: &mut Problems) {
+        if let Some(value) = value {
+            R::check(value, path, checks, problems);
+        }
+    }
+
+    fn write<S: Serializer>(value: &Self::Value, serializer: S) -> Result<S::Ok, S::Error> {
+        match value {
+            Some(value) => R::write(value, serializer),
+            None => serializer.serialize_none(),
+        }
     }
 }
 
@@ -275,26 +304,42 @@ impl Scalar for ClientName {
     }
 }
 
-/// The number of days after which something is erased.
-pub(crate) enum RetentionDays {}
+/// Defines rules of whole numbers, each with its maximum and its message; the minimum is 1.
+macro_rules! numbers {
+    ($($(#[$meta:meta])* $name:ident: $max:expr, $message:expr;)+) => {$(
+        $(#[$meta])*
+        pub(crate) enum $name {}
 
-impl Scalar for RetentionDays {
-    type Value = u64;
+        impl Scalar for $name {
+            type Value = u64;
 
-    fn parse(json: &Value) -> Result<u64, Wrong> {
-        number(json)
-    }
+            fn parse(json: &Value) -> Result<u64, Wrong> {
+                number(json)
+            }
 
-    fn check(days: &u64, path: &Path<'_>, _checks: &Checks<'_>, problems: &mut Problems) {
-        if !(1..=RETENTION_DAYS_MAX).contains(days) {
-            let message = "must be between 1 and 36,500 days";
-            problems.push(path, ProblemCode::InvalidValue, message);
+            fn check(
+                number: &u64,
+                path: &Path<'_>,
+                _checks: &Checks<'_>,
+                problems: &mut Problems,
+            ) {
+                if !(1..=$max).contains(number) {
+                    problems.push(path, ProblemCode::InvalidValue, $message);
+                }
+            }
+
+            fn json(number: &u64) -> impl Serialize {
+                number
+            }
         }
-    }
+    )+};
+}
 
-    fn json(days: &u64) -> impl Serialize {
-        days
-    }
+numbers! {
+    /// The number of days after which something is erased.
+    RetentionDays: RETENTION_DAYS_MAX, "must be between 1 and 36,500 days";
+    /// The number of memories that a search returns.
+    SearchLimit: SEARCH_RESULTS_MAX, format!("must be 1 to {SEARCH_RESULTS_MAX}");
 }
 
 /// Defines rules of durations in seconds, each with its minimum, its maximum and its message.

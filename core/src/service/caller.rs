@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::access::{Credential, Secret};
+use crate::access::{Credential, MemberRef, Secret};
 use crate::service::operation::idempotency::Creation;
 use crate::service::{ClientInfo, IdempotencyKey};
 
@@ -50,6 +50,7 @@ pub struct Caller {
     idempotency_key: Option<IdempotencyKey>,
     /// Request with an idempotency key that the caller makes or repeats.
     creation: Option<Arc<Creation>>,
+    acting_for: Option<MemberRef>,
 }
 
 impl Caller {
@@ -61,7 +62,24 @@ impl Caller {
             client: ClientInfo::default(),
             idempotency_key: None,
             creation: None,
+            acting_for: None,
         }
+    }
+
+    /// Lets a service account act for another member of its organisation.
+    ///
+    /// The caller then knows of what exists for the member, within the scope of the credential. It
+    /// may do what the roles of both permit, without managing anything
+    /// ([`ActionSet::FOR_MEMBERS`](crate::access::ActionSet::FOR_MEMBERS)). The service account
+    /// has to hold [`Action::MemberActFor`](crate::access::Action::MemberActFor) in its
+    /// organisation. It acts neither for owners nor for other service accounts, and only for
+    /// members of the teams that its role names, if it names some; otherwise every operation is
+    /// [`Error::Forbidden`](crate::Error::Forbidden), as for a member that does not exist. The
+    /// audit log names both.
+    #[must_use]
+    pub fn act_for(mut self, member: impl Into<MemberRef>) -> Self {
+        self.acting_for = Some(member.into());
+        self
     }
 
     /// Sets the facts about the client, which the audit log records.
@@ -95,6 +113,12 @@ impl Caller {
     #[must_use]
     pub fn idempotency_key(&self) -> Option<&IdempotencyKey> {
         self.idempotency_key.as_ref()
+    }
+
+    /// Returns the member that the caller acts for, if it is another one.
+    #[must_use]
+    pub fn acting_for(&self) -> Option<&MemberRef> {
+        self.acting_for.as_ref()
     }
 
     /// Returns the caller as it makes, or repeats, a request with an idempotency key.

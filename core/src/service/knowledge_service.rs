@@ -15,6 +15,7 @@ use crate::request::Checks;
 use crate::service::audit::written_in_hour::WrittenInHour;
 use crate::service::meta::{Meta, known_meta};
 use crate::service::process::Inner;
+use crate::service::search::SearchIndexes;
 use crate::service::{Caller, OpenError, Options, Principal, SealingKeys};
 use crate::store::{MaybeSend, Prepared, Store, StoreError, StoreExt, Transaction, transact};
 
@@ -146,6 +147,11 @@ impl KnowledgeService {
         }
     }
 
+    /// Returns the indexes of the workspaces that were searched.
+    pub(super) fn search_indexes(&self) -> &SearchIndexes {
+        &self.inner.search_indexes
+    }
+
     /// Returns the refusals and the uses of credentials that this process need not write any more.
     pub(crate) fn written_in_hour(&self) -> &WrittenInHour {
         &self.inner.written_in_hour
@@ -172,7 +178,7 @@ impl KnowledgeService {
         self.inner.meta.require_unchanged(&*self.inner.store).await
     }
 
-    /// Authenticates a caller.
+    /// Authenticates a caller, by its credential: a service account as itself, whoever it acts for.
     ///
     /// # Errors
     /// [`Error::Unauthenticated`] for a credential that is unknown, expired, revoked or not of the
@@ -205,7 +211,7 @@ impl KnowledgeService {
     }
 
     /// Begins a transaction for reads without a commit.
-    pub(super) fn reading(&self) -> Transaction {
+    pub(crate) fn reading(&self) -> Transaction {
         Transaction::begin(Arc::clone(&self.inner.store))
     }
 }

@@ -167,6 +167,7 @@ impl KnowledgeService {
                 report.has_more |= has_more;
                 if !has_more {
                     self.purge_activity(org, now).await?;
+                    self.purge_memory_changes(org, now).await?;
                     self.purge_unused_labels(org).await?;
                 }
                 return Ok(());

@@ -26,6 +26,7 @@ pub(crate) mod quota;
 mod rekey;
 mod removal;
 mod sealing_keys;
+mod search;
 pub(crate) mod secrets;
 mod session_timeouts;
 mod sign_in;
@@ -68,7 +69,7 @@ pub use self::memories::counts::MemoryCounts;
 pub use self::memories::ingest::{
     IngestBatch, IngestOutcome, IngestResult, IngestedMemory, NewMemory,
 };
-pub use self::memories::recalls::{CitedKey, NewRecall};
+pub use self::memories::recalls::{CitedKey, NewRecall, RecallUpdate};
 pub use self::memories::sources::NewSource;
 pub use self::open_error::OpenError;
 pub use self::operation::idempotency::{IdempotencyKey, InvalidIdempotencyKey};

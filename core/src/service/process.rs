@@ -5,12 +5,14 @@ use std::sync::{Arc, OnceLock};
 use crate::env::Env;
 use crate::limits::Limits;
 use crate::model::{AddressPolicy, AuditReads};
+use crate::service::access::acted_for::ActedFor;
 use crate::service::audit::written_in_hour::WrittenInHour;
 use crate::service::deliveries::{CorruptEvents, NextTurn, NotifyingStore, Signal};
 use crate::service::maintain::TaskTurns;
 use crate::service::memories::fair_queue::FairQueue;
 use crate::service::meta::Meta;
 use crate::service::operation::KnownLogins;
+use crate::service::search::SearchIndexes;
 use crate::service::secrets::sealing::Sealer;
 use crate::service::workspace::dashboard_cache::DashboardCache;
 use crate::service::{Options, SessionTimeouts};
@@ -34,7 +36,9 @@ pub(super) struct Inner {
     pub(super) next_turn: NextTurn,
     pub(super) bulk_queue: FairQueue,
     pub(super) logins: KnownLogins,
+    pub(super) acted_for: ActedFor,
     pub(super) dashboards: DashboardCache,
+    pub(super) search_indexes: SearchIndexes,
     pub(super) task_turns: TaskTurns,
     pub(super) pending: Arc<Signal>,
 }
@@ -58,7 +62,9 @@ impl Inner {
             next_turn: NextTurn::default(),
             bulk_queue: FairQueue::default(),
             logins: KnownLogins::default(),
+            acted_for: ActedFor::default(),
             dashboards: DashboardCache::default(),
+            search_indexes: SearchIndexes::default(),
             task_turns: TaskTurns::default(),
             pending,
         }

@@ -1,7 +1,7 @@
 //! Cases that are generated: any actions, at any place, through any credential.
 
 use knowledge_testing::authorization::{
-    AUDIENCES, Case, Extent, HeldRole, Names, Reference, Role, Scope, Site,
+    AUDIENCES, Acting, Case, Extent, HeldRole, Names, Reference, Role, Scope, Site,
 };
 use knowledge_testing::simulation::{Config, Divergence, check_cases};
 use proptest::option::weighted;
@@ -67,13 +67,20 @@ fn case() -> impl Strategy<Value = Case> {
         1 => some_of(vec!["main".to_owned(), "side".to_owned()]),
     ];
     let held = (role(), select(&PLACES[..]), any::<bool>());
-    (held, scope(), private).prop_map(|((role, place, is_redirected), scope, private)| Case {
+    let account = (role(), weighted(0.3, select(&BUILT_IN[..3])));
+    let via = weighted(0.3, account).prop_map(|account| match account {
+        Some((HeldRole::Custom(role), in_main)) => Some(Acting::new(role, in_main)),
+        _ => None,
+    });
+    let parts = (held, scope(), private, via);
+    parts.prop_map(|((role, place, is_redirected), scope, private, via)| Case {
         is_redirected,
         role,
         place,
         scope,
         is_mcp_key: false,
         private,
+        via,
     })
 }
 

@@ -9,7 +9,8 @@
 mod generated;
 
 use knowledge_testing::authorization::{
-    Case, Extent, HeldRole, Names, Place, Reference, Role, Scope, Site, names, operations_left_out,
+    Acting, Case, Extent, HeldRole, Names, Place, Reference, Role, Scope, Site, names,
+    operations_left_out,
 };
 
 const BUILT_IN: [&str; 4] = ["viewer", "member", "admin", "owner"];
@@ -126,6 +127,7 @@ async fn built_in_roles_do_what_reference_states() {
                 scope: scope.clone(),
                 is_mcp_key,
                 private: private(index),
+                via: None,
             };
             for (place, is_redirected) in [(Place::Organization, false), (place, index % 2 == 0)] {
                 let case = case(place, is_redirected);
@@ -152,6 +154,7 @@ async fn each_change_and_operation_is_decided_as_reference_states() {
             scope,
             is_mcp_key,
             private: private(index / 4),
+            via: None,
         };
         if case.is_possible() {
             assert_same(site.compare(&case, Extent::Full).await);
@@ -172,6 +175,7 @@ async fn each_operation_requires_what_reference_states() {
             scope: scope.clone(),
             is_mcp_key,
             private: Names::new(),
+            via: None,
         };
         let all = case("admin", Place::Organization);
         assert_same(site.compare(&all, Extent::Operations).await);
@@ -197,12 +201,61 @@ async fn private_workspaces_exist_for_their_people() {
                     scope: scope.clone(),
                     is_mcp_key,
                     private: private(index % 3),
+                    via: None,
                 };
                 if case.is_possible() {
                     assert_same(site.compare(&case, FEW).await);
                 }
             }
         }
+    }
+}
+
+/// A service account that acts for a member does what both may, and manages nothing.
+#[tokio::test]
+async fn service_account_acts_for_members_as_reference_states() {
+    let mut site = Site::new(6, Some(60)).await;
+    let scopes = scopes();
+    for (index, role) in custom_roles().into_iter().enumerate().step_by(9) {
+        let number = index / 9;
+        let case = Case {
+            role: HeldRole::BuiltIn(BUILT_IN[number % 3]),
+            place: PLACES[number % 4],
+            is_redirected: false,
+            scope: scopes[if number % 3 == 0 {
+                number % scopes.len()
+            } else {
+                0
+            }]
+            .clone(),
+            is_mcp_key: false,
+            private: private(number),
+            via: Some(Acting::new(
+                role,
+                [None, Some("admin"), Some("viewer")][number % 3],
+            )),
+        };
+        assert!(case.is_possible());
+        assert_same(site.compare(&case, FEW).await);
+    }
+    for role in ["viewer", "member", "admin"] {
+        // An account with every action does what the member may, apart from managing.
+        let all = Role {
+            base: "member".to_owned(),
+            allow: Reference::read().actions(),
+            deny: Names::new(),
+            is_active: true,
+        };
+        let case = Case {
+            role: HeldRole::BuiltIn(role),
+            place: Place::Organization,
+            is_redirected: false,
+            scope: Scope::default(),
+            is_mcp_key: false,
+            private: Names::new(),
+            via: Some(Acting::new(all, None)),
+        };
+        assert_same(site.compare(&case, Extent::Full).await);
     }
 }
 
@@ -228,6 +281,7 @@ async fn custom_roles_do_what_reference_states() {
             scope: scope.clone(),
             is_mcp_key: *is_mcp_key,
             private: private(index / 7),
+            via: None,
         };
         assert_same(site.compare(&case, FEW).await);
     }

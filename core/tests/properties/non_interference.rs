@@ -30,6 +30,11 @@ async fn property_finds_each_planted_defect() {
             }
             PlantedDefect::SourcesOfOthers => "GET /v1/sources",
             PlantedDefect::CursorOverHidden => "/memories?",
+            PlantedDefect::FilterAfterRanking | PlantedDefect::StatisticsOverEverything => {
+                "/recalls/search "
+            }
+            PlantedDefect::ActWithoutIntersection => "GET /v1/memories/",
+            PlantedDefect::FetchOfHidden => "POST /mcp",
         };
         let mut lines = problem.lines();
         assert_eq!(lines.next(), Some("the responses differ:"), "{problem}");

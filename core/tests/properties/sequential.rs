@@ -12,7 +12,7 @@ use proptest::test_runner::TestRunner;
 use crate::{cases, memory};
 
 /// Number of sequences in which each operation has to occur.
-const CASES_OF_EACH_OPERATION: u64 = 240;
+const CASES_OF_EACH_OPERATION: u64 = 300;
 
 #[tokio::test]
 async fn service_matches_model() {

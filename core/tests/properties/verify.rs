@@ -18,7 +18,7 @@ use crate::memory;
 use crate::planted::planted;
 
 /// Families whose entries may be missing, since nothing has to refer to them.
-const OPTIONAL: [&str; 16] = [
+const OPTIONAL: [&str; 18] = [
     "activity",
     "audit_bytes",
     "chat_message",
@@ -34,6 +34,8 @@ const OPTIONAL: [&str; 16] = [
     "last_ingest",
     "mcp_key_use",
     "member_refusals",
+    "memory_change",
+    "memory_change_number",
     "url_confirmation",
 ];
 /// Families whose entries may be missing unless something refers to them.

@@ -5,12 +5,13 @@ use std::time::Duration;
 use knowledge_core::Error;
 use knowledge_core::access::Secret;
 use knowledge_core::model::{
-    AccessCheck, AccessCheckResult, Activity, AuditLogId, BulkResult, BulkUpdate, ChatId,
-    CitationFilter, CitationSubscription, ConnectorId, CredentialId, CustomRole, CustomRoleUpdate,
-    DashboardSummary, Delivery, DeliveryId, DeliveryStatus, Erasure, ErasureId, ErasurePreview,
-    InboundWebhook, InboundWebhookId, InboundWebhookUpdate, McpKeySummary, Member, MemberId,
-    MemoryDetails, MemoryFilter, MemoryId, MemorySummary, MemoryUpdate, NewCitationSubscription,
-    NewCustomRole, NewErasure, NewInboundWebhook, NewWebhook, Recall, RecallId, RecallSummary,
+    AccessCheck, AccessCheckResult, AccessFilter, AccessFilterOptions, Activity, AuditLogId,
+    BulkResult, BulkUpdate, ChatId, CitationFilter, CitationSubscription, ConnectorId,
+    CredentialId, CustomRole, CustomRoleUpdate, DashboardSummary, Delivery, DeliveryId,
+    DeliveryStatus, Erasure, ErasureId, ErasurePreview, InboundWebhook, InboundWebhookId,
+    InboundWebhookUpdate, McpKeySummary, Member, MemberId, MemoryDetails, MemoryFilter, MemoryId,
+    MemorySummary, MemoryUpdate, NewCitationSubscription, NewCustomRole, NewErasure,
+    NewInboundWebhook, NewWebhook, Recall, RecallId, RecallResults, RecallSearch, RecallSummary,
     RoleId, Source, SourceId, SubscriptionId, Webhook, WebhookId, WebhookUpdate, Workspace,
     WorkspaceId, WorkspaceLabels,
 };
@@ -20,8 +21,8 @@ use knowledge_core::service::{
     ErasureResult, IdempotencyKey, IfMatch, IngestBatch, IngestedMemory, Issued, IssuedApiToken,
     IssuedMcpKey, KnowledgeService, LoginLink, MemberAssignment, MemberDetails, MemberUpdate,
     NewApiToken, NewChat, NewConnector, NewMcpKey, NewMember, NewMemory, NewRecall, NewRetention,
-    NewSource, NewWorkspaceAccess, Page, PageRequest, RedeliveryReport, Retention, RotatedSecret,
-    SyncReport, WithEtag,
+    NewSource, NewWorkspaceAccess, Page, PageRequest, RecallUpdate, RedeliveryReport, Retention,
+    RotatedSecret, SyncReport, WithEtag,
 };
 
 use crate::world::World;
@@ -70,6 +71,8 @@ macro_rules! calls {
 calls! {
     memories.bulk_update => bulk_update_memories(key: &IdempotencyKey, update: &BulkUpdate)
         -> BulkResult;
+    memories.access_filter(workspace) => access_filter(options: &AccessFilterOptions)
+        -> WithEtag<AccessFilter>;
     memories.check_access => check_access(check: &AccessCheck) -> AccessCheckResult;
     memories.create(workspace) => create_memory(new: &CreateMemory) -> WithEtag<MemoryDetails>;
     memories.delete => delete_memory(memory: MemoryId) -> ();
@@ -91,6 +94,8 @@ calls! {
     recalls.get => get_recall(recall: RecallId) -> Recall;
     recalls.list(workspace) => list_recalls(filter: &CitationFilter, page: &PageRequest)
         -> Page<RecallSummary>;
+    recalls.update => update_recall(recall: RecallId, update: &RecallUpdate) -> Recall;
+    recalls.search(workspace) => search_recalls(search: &RecallSearch) -> RecallResults;
     chats.create(workspace) => create_chat(new: &NewChat) -> Chat;
     chats.delete(workspace) => delete_chat(chat: ChatId) -> ();
     chats.get(workspace) => get_chat(chat: ChatId) -> Chat;
@@ -110,7 +115,6 @@ calls! {
     mcp_keys.create(workspace) => create_mcp_key(new: &NewMcpKey) -> IssuedMcpKey;
     mcp_keys.get(workspace) => get_mcp_key(key: CredentialId) -> McpKeySummary;
     mcp_keys.list(workspace) => list_mcp_keys(page: &PageRequest) -> Page<McpKeySummary>;
-    mcp_keys.note_use(workspace) => note_mcp_key_use() -> ();
     mcp_keys.revoke(workspace) => revoke_mcp_key(key: CredentialId) -> ();
     mcp_keys.rotate(workspace) => rotate_mcp_key(key: CredentialId, rotation: Option<Duration>)
         -> IssuedMcpKey;

@@ -370,6 +370,7 @@ async fn caller_can_be_identified_before_the_call() {
     let known = KnownCaller {
         organization: world.org.id,
         principal: member.0,
+        acts_for: None,
     };
     assert_eq!(caller(memories, token.clone()).await, Some(known));
     // This operation requires a session, so a token identifies no caller.

@@ -293,11 +293,7 @@ async fn dashboard_etag_changes_exactly_with_its_content() {
     expect_change("a review").await;
     let key = world.mcp_key_for("org:acme").await;
     expect_change("an MCP key").await;
-    world
-        .by(&key.secret.unwrap().into())
-        .note_mcp_key_use()
-        .await
-        .unwrap();
+    world.service.note_use(&key.secret.unwrap().into()).await;
     expect_change("a use of a key").await;
     let chat = world.add_chat("Where?").await;
     expect_change("a chat").await;

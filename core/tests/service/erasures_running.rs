@@ -3,8 +3,8 @@
 use knowledge_core::internals::keys;
 use knowledge_core::model::{
     AccessCheck, ChatId, CitationFilter, Erasure, ErasureStatus, MemoryChange, MemoryFilter,
-    MemoryId, MemoryUpdate, NewErasure, Organization, RecallId, ReviewStatus, SensitivityLabel,
-    SourceId, SubscriptionId,
+    MemoryId, MemoryUpdate, NewErasure, Organization, RecallId, RecallSearch, ReviewStatus,
+    SensitivityLabel, SourceId, SubscriptionId,
 };
 use knowledge_core::service::{Caller, IngestOutcome, NewSource, PageRequest};
 use knowledge_store::faults::{CommitFault, FaultPlan};
@@ -161,6 +161,13 @@ impl Scene {
             let check = check.include_content(true).build();
             let checked = world.by(by).check_access(&check).await;
             told.push(format!("{checked:?}"));
+            // Scores would tell of what is being erased.
+            let search = RecallSearch::builder()
+                .query("page")
+                .limit(50)
+                .record(false);
+            let found = world.by(by).search_recalls(&search.build()).await;
+            told.push(format!("{found:?}"));
             let listed = world
                 .by(by)
                 .list_recalls(&CitationFilter::default(), page)

@@ -9,8 +9,8 @@ use knowledge_core::model::{
     SensitivityLabel, WorkspaceAccess,
 };
 use knowledge_core::service::{
-    Caller, ConnectorUpdate, DeleteRole, Endpoint, MemberUpdate, NewRetention, SyncOutcome,
-    SyncReport,
+    Caller, ConnectorUpdate, DeleteRole, Endpoint, MemberUpdate, NewRetention, RecallUpdate,
+    SyncOutcome, SyncReport,
 };
 use knowledge_core::store::{Commit, Mutation};
 use knowledge_store::faults::{CommitFault, FaultPlan};
@@ -121,11 +121,7 @@ pub(crate) async fn everything(world: &World) -> Vec<String> {
     }
     let key = world.mcp_key_for("org:acme").await;
     secrets.push(key.secret.as_ref().unwrap().expose().to_owned());
-    world
-        .by(&key.secret.unwrap().into())
-        .note_mcp_key_use()
-        .await
-        .unwrap();
+    world.service.note_use(&key.secret.unwrap().into()).await;
 
     let connector = world.connector(HOUR).await;
     world
@@ -175,11 +171,14 @@ async fn expired(world: &World) {
     world.maintain().await;
 }
 
-/// Deletes a chat and a recall, and erases a memory.
+/// Deletes a chat, narrows and deletes a recall, and erases a memory.
 async fn erased(world: &World, cited: &[MemoryId]) {
     let chat = world.add_chat("Gone").await;
     world.delete_chat(chat).await.unwrap();
     let recall = world.recall_of(cited).await;
+    let used = RecallUpdate::builder().memory_ids(cited[..1].to_vec());
+    let narrowed = world.update_recall(recall, &used.build()).await;
+    narrowed.unwrap();
     world.delete_recall(recall).await.unwrap();
     let gone = NewErasure::builder().memory_ids(world.memories(1).await);
     let (key, gone) = (world.name("erasure").parse().unwrap(), gone.build());

@@ -2,7 +2,7 @@
 
 use knowledge_core::access::{Action, ActionSet};
 use knowledge_core::model::{CitationSubscription, EventType, SensitivityLabel};
-use knowledge_core::service::FanOutReport;
+use knowledge_core::service::{FanOutReport, RecallUpdate};
 use knowledge_store::faults::{CommitFault, FaultPlan};
 use serde_json::json;
 
@@ -68,6 +68,21 @@ async fn deletion_is_announced_to_subscribers_of_citing_recalls() {
     assert_eq!(events.len(), 1);
     assert_eq!(data(&events[0])["change"], "deleted");
     assert_eq!(listed(&events[0]), ids[..1]);
+    world.assert_whole().await;
+}
+
+#[tokio::test]
+async fn memory_that_a_recall_no_longer_cites_sends_no_citation_event() {
+    let world = World::new().await;
+    let ids = world.approved_memories(2).await;
+    let recall = world.recall_of(&ids).await;
+    let subscription = world.subscribe(&world.owner, recall).await;
+    let cited = RecallUpdate::builder().memory_ids(ids[1..].to_vec());
+    world.update_recall(recall, &cited.build()).await.unwrap();
+    world.relabel(&ids, SensitivityLabel::Public).await;
+    world.fan_out().await;
+    let events = world.queued_events(subscription.id).await;
+    assert_eq!(events.iter().map(listed).collect::<Vec<_>>(), [&ids[1..]]);
     world.assert_whole().await;
 }
 

@@ -2,6 +2,7 @@
 
 mod access_check;
 mod access_tokens;
+mod acting;
 mod activity;
 mod addresses;
 mod admin;
@@ -90,10 +91,12 @@ mod partitions;
 mod permissions;
 mod private_workspaces;
 mod probe;
+mod proposals;
 mod provisioning;
 mod quotas;
 mod ready_entries;
 mod recall_readers;
+mod recall_retention;
 mod recalls;
 mod rekey;
 mod removal;
@@ -105,6 +108,7 @@ mod role_actions;
 mod role_deletion;
 mod role_redirects;
 mod roles;
+mod search;
 mod sign_in;
 mod sources;
 mod table;

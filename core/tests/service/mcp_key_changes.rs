@@ -40,7 +40,7 @@ async fn mcp_key_list_shows_keys_and_uses_until_expiry() {
     );
     world.time.pass(HOUR);
     let caller = first.secret.clone().unwrap().into();
-    world.by(&caller).note_mcp_key_use().await.unwrap();
+    world.service.note_use(&caller).await;
     let shown = list(&world).await;
     assert_eq!(shown.len(), 2);
     for key in shown {

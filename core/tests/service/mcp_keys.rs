@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use knowledge_core::access::{Action, CredentialKind, TokenScope};
-use knowledge_core::model::{McpClient, MemoryChange};
-use knowledge_core::service::{Caller, IssuedMcpKey, NewMcpKey, NewRecall};
+use knowledge_core::model::{McpClient, MemoryChange, MemoryFilter};
+use knowledge_core::service::{Caller, IssuedMcpKey, NewMcpKey, NewRecall, PageRequest};
 
 use crate::make::{ADMIN, DAY, MEMBER, MILLISECOND, actions, code, new_chat, new_mcp_key, problem};
 use crate::world::World;
@@ -31,35 +31,26 @@ async fn mcp_key_appears_on_dashboard_without_secret() {
 
     world.time.pass(DAY);
     let key = Caller::from(issued.secret.unwrap());
-    world.by(&key).note_mcp_key_use().await.unwrap();
+    world.service.note_use(&key).await;
     let shown = world.dashboard().await.mcp_keys.remove(0);
     assert_eq!(shown.last_used_at, Some(world.time.now()));
 }
 
 #[tokio::test]
-async fn mcp_key_use_is_recorded_only_in_its_workspace() {
+async fn use_of_another_credential_is_none_of_a_key() {
     let world = World::new().await;
-    let sales = world.workspace("sales").await;
-    let key = Caller::from(
-        create(&world, &new_mcp_key("org:acme"))
-            .await
-            .unwrap()
-            .secret
-            .unwrap(),
-    );
-    let token = world
-        .token(world.owner_id, TokenScope::default())
-        .await
-        .secret
-        .into();
-    let note =
-        async |caller, workspace| world.by(caller).within(workspace).note_mcp_key_use().await;
-    assert_eq!(code(note(&key, sales).await), "not_found");
-    assert_eq!(code(note(&token, world.workspace.id).await), "not_found");
-    assert_eq!(
-        code(note(&world.owner, world.workspace.id).await),
-        "not_found"
-    );
+    create(&world, &new_mcp_key("org:acme")).await.unwrap();
+    let scope = TokenScope {
+        workspaces: Some(vec![world.workspace.id]),
+        ..TokenScope::default()
+    };
+    let token = world.token(world.owner_id, scope).await.secret.into();
+    world.service.note_use(&token).await;
+    world.service.note_use(&world.owner).await;
+    let shown = world.dashboard().await.mcp_keys.remove(0);
+    assert_eq!(shown.last_used_at, None);
+    let differences = world.service.verify().await.unwrap().differences;
+    assert_eq!(differences, []);
 }
 
 #[tokio::test]
@@ -177,11 +168,12 @@ async fn mcp_key_is_valid_for_a_week_past_its_rotation() {
             .secret
             .unwrap(),
     );
-    let note = async || world.by(&key).note_mcp_key_use().await;
+    let (all, page) = (MemoryFilter::default(), PageRequest::default());
+    let read = async || world.by(&key).list_memories(&all, &page).await;
     world.time.pass((90 + 7) * DAY - MILLISECOND);
-    note().await.unwrap();
+    read().await.unwrap();
     world.time.pass(MILLISECOND);
-    assert_eq!(code(note().await), "unauthenticated");
+    assert_eq!(code(read().await), "unauthenticated");
 }
 
 #[tokio::test]
@@ -192,7 +184,13 @@ async fn mcp_key_of_removed_workspace_does_not_exist() {
     let provisioning = world.service.provisioning();
     let removed = provisioning.delete_workspace(world.org.id, workspace);
     removed.await.unwrap();
-    assert_eq!(code(world.by(&key).note_mcp_key_use().await), "not_found");
+    let (all, page) = (MemoryFilter::default(), PageRequest::default());
+    let read = world
+        .by(&key)
+        .within(workspace)
+        .list_memories(&all, &page)
+        .await;
+    assert_eq!(code(read), "not_found");
 }
 
 #[tokio::test]
@@ -262,7 +260,7 @@ async fn expired_mcp_key_is_purged() {
     let world = World::new().await;
     let issued = create(&world, &new_mcp_key("org:acme")).await.unwrap();
     let key = Caller::from(issued.secret.unwrap());
-    world.by(&key).note_mcp_key_use().await.unwrap();
+    world.service.note_use(&key).await;
     world.time.pass(LIFETIME);
     world.maintain().await;
     let family = |key: &knowledge_core::store::Key| key.to_string().starts_with("mcp_key");

@@ -36,7 +36,10 @@ async fn memory_deletion_erases_its_content() {
             assert_eq!(family, "cited_by", "{key}");
         }
         if text.contains(&id.to_string()) || text.contains(&simple) {
-            assert!(["audit", "outbox", "recall"].contains(&family), "{key}");
+            assert!(
+                ["audit", "memory_change", "outbox", "recall"].contains(&family),
+                "{key}"
+            );
         }
     }
     let events = world.events_of(EventType::ChunkDeleted).await;

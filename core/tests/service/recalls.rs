@@ -3,8 +3,8 @@
 use knowledge_core::access::{Action, BaseRole};
 use knowledge_core::internals::keys;
 use knowledge_core::limits::RECALL_MEMORIES_MAX;
-use knowledge_core::model::{CitationFilter, MemoryId, Recall, RecallId};
-use knowledge_core::service::{CitedKey, NewMemory, NewRecall};
+use knowledge_core::model::{AuditAction, CitationFilter, MemoryId, Recall, RecallId};
+use knowledge_core::service::{AuditFilter, CitedKey, NewMemory, NewRecall, RecallUpdate};
 use uuid::Uuid;
 
 use crate::make::{
@@ -143,6 +143,90 @@ async fn viewer_registers_recalls_of_what_it_may_read() {
     let others = world.recall_of(&ids).await;
     let refused = world.by(&viewer).delete_recall(others).await;
     assert_eq!(code(refused), "forbidden");
+    world.assert_whole().await;
+}
+
+fn cites(ids: &[MemoryId]) -> RecallUpdate {
+    RecallUpdate::builder().memory_ids(ids.to_vec()).build()
+}
+
+#[tokio::test]
+async fn recall_is_narrowed_to_what_the_answer_cites() {
+    let world = World::new().await;
+    let ids = world.approved_memories(4).await;
+    let recall = create(&world, &ids).await.unwrap();
+    // One that is gone, and one that is not named, are both no longer cited.
+    world.delete_memory(ids[3]).await.unwrap();
+    let narrowed = world
+        .update_recall(recall.id, &cites(&[ids[2], ids[0]]))
+        .await
+        .unwrap();
+    let kept = [ids[0], ids[2]];
+    let expected = with(recall.clone(), |recall| recall.memory_ids = kept.to_vec());
+    assert_eq!(narrowed, expected);
+    assert_eq!(world.get_recall(recall.id).await.unwrap(), expected);
+    let contents = world.contents().await;
+    for id in &ids {
+        let cited_by = keys::cited_by(world.org.id, *id, recall.id);
+        assert_eq!(contents.contains_key(&cited_by), kept.contains(id), "{id}");
+    }
+    let refused = world.update_recall(recall.id, &cites(&ids[..3])).await;
+    assert_eq!(problem(refused), "memory_ids[1] not_found");
+    let refused = world.update_recall(recall.id, &cites(&[])).await;
+    assert_eq!(problem(refused), "memory_ids too_small");
+    // Without a change there is no further entry.
+    world.update_recall(recall.id, &cites(&kept)).await.unwrap();
+    let filter = AuditFilter::builder().action(AuditAction::RecallUpdate);
+    let page = page_at(None, None);
+    let entries = world
+        .list_audit_log(&filter.build(), &page)
+        .await
+        .unwrap()
+        .data;
+    assert_eq!(entries.len(), 1);
+    let cited = |state: &Option<serde_json::Value>| state.as_ref().unwrap()["memory_ids"].clone();
+    assert_eq!(cited(&entries[0].before), serde_json::json!(ids));
+    assert_eq!(cited(&entries[0].after), serde_json::json!(kept));
+    world.assert_whole().await;
+}
+
+#[tokio::test]
+async fn recall_is_narrowed_by_its_maker_alone() {
+    let world = World::new().await;
+    let ids = world.approved_memories(3).await;
+    let maker = world.caller(VIEWER).await;
+    let recall = world.by(&maker).create_recall(&new_recall(&ids)).await;
+    let recall = recall.unwrap().id;
+    let refused = world.update_recall(recall, &cites(&ids[..1])).await;
+    assert_eq!(code(refused), "forbidden");
+    // Of what is hidden from the maker by now, nothing is told, and nothing is kept.
+    world
+        .change(&ids[..1], audience("user:nobody"))
+        .await
+        .unwrap();
+    let others = world.caller(MEMBER).await;
+    let refused = world
+        .by(&others)
+        .update_recall(recall, &cites(&ids[1..]))
+        .await;
+    assert_eq!(code(refused), "not_found");
+    let refused = world.by(&maker).update_recall(recall, &cites(&ids)).await;
+    assert_eq!(problem(refused), "memory_ids[0] not_found");
+    let narrowed = world
+        .by(&maker)
+        .update_recall(recall, &cites(&ids[1..]))
+        .await;
+    assert_eq!(narrowed.unwrap().memory_ids, ids[1..]);
+    // Whoever may read all that is left may read it now.
+    let shown = world.by(&others).get_recall(recall).await.unwrap();
+    assert_eq!(shown.memory_ids, ids[1..]);
+    let removed = world.by(&maker).delete_recall(recall).await;
+    removed.unwrap();
+    let gone = world
+        .by(&maker)
+        .update_recall(recall, &cites(&ids[1..]))
+        .await;
+    assert_eq!(code(gone), "not_found");
     world.assert_whole().await;
 }
 

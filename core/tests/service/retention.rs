@@ -189,10 +189,15 @@ async fn retention_has_one_task_and_one_audit_entry_per_change() {
     changes.retain(|entry| entry.action == AuditAction::RetentionUpdate);
     let after = changes.into_iter().map(|entry| entry.after.unwrap());
     let after: Vec<_> = after.collect();
-    assert_eq!(
-        after,
-        [1, 2, 3, 1].map(|days| { json!({ "chat_days": days, "memory_days": {} }) })
-    );
+    let retention = |days: u64| {
+        json!({
+            "chat_days": days,
+            "memory_days": {},
+            "recall_days": 30,
+            "record_recalls": true,
+        })
+    };
+    assert_eq!(after, [1, 2, 3, 1].map(retention));
 }
 
 #[tokio::test]

@@ -83,7 +83,7 @@ pub(crate) struct World {
     pub(crate) workspace: Workspace,
     pub(crate) source: SourceId,
     random: Arc<AtomicU64>,
-    options: Options,
+    pub(crate) options: Options,
     /// Counter for unique names.
     names: Mutex<u32>,
 }

@@ -117,7 +117,6 @@ fn of_a_workspace(org: &OrgFixture) -> Vec<Operation> {
         Operation::new("MCP key", get(&key)).allowing("DELETE, GET, HEAD"),
         Operation::new("rotate MCP key", post(format!("{key}/rotate"))),
         Operation::new("revoke MCP key", delete(&key)).allowing("DELETE, GET, HEAD"),
-        Operation::new("note MCP key use", post(format!("{path}/mcp-key-uses"))),
         Operation::new("create chat", post(&chats).json(&json!({ "title": "New" }))).allowing(many),
         Operation::new("list chats", get(&chats)).allowing(many),
         Operation::new("chat", get(&chat)).allowing("DELETE, GET, HEAD"),
@@ -227,6 +226,7 @@ fn of_memories(org: &OrgFixture) -> Vec<Operation> {
 fn of_recalls(org: &OrgFixture) -> Vec<Operation> {
     let recalls = format!("/v1/workspaces/{}/recalls", org.main.id);
     let new = json!({ "query": "New?", "memory_ids": [org.main.memories.internal[0]] });
+    let used = json!({ "memory_ids": [org.main.memories.internal[60]] });
     let subscriptions = "/v1/citation-subscriptions";
     let of_recall = format!("{subscriptions}?recall_id={}", org.recall);
     let subscription = format!("{subscriptions}/{}", Uuid::nil());
@@ -235,7 +235,12 @@ fn of_recalls(org: &OrgFixture) -> Vec<Operation> {
         Operation::new("create recall", post(&recalls).json(&new)).allowing("GET, HEAD, POST"),
         Operation::new("list recalls", get(&recalls)).allowing("GET, HEAD, POST"),
         Operation::new("recall", get(format!("/v1/recalls/{}", org.recall)))
-            .allowing("DELETE, GET, HEAD"),
+            .allowing("DELETE, GET, HEAD, PATCH"),
+        Operation::new(
+            "narrow recall",
+            patch(format!("/v1/recalls/{}", org.recall)).json(&used),
+        )
+        .allowing("DELETE, GET, HEAD, PATCH"),
         Operation::new("list subscriptions", get(of_recall))
             .with_method_errors_in_headers()
             .allowing("GET, HEAD, POST"),

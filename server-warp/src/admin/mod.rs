@@ -39,7 +39,7 @@ pub use body::{AdminBody, BodyWriter, ClientGone};
 #[cfg(unix)]
 pub use client::{AdminClient, BodyStream, ClientError};
 #[cfg(unix)]
-pub use socket::{AdminSocket, LongOperation, SocketError, WRITE_STALL_TIMEOUT};
+pub use socket::{AdminSocket, LongOperation, SocketActivity, SocketError, WRITE_STALL_TIMEOUT};
 pub use transport::{OpenedStore, Transport, TransportError};
 
 use std::path::PathBuf;

@@ -6,7 +6,7 @@ use std::future::Future;
 use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
@@ -50,12 +50,58 @@ pub trait LongOperation: Send + Sync + 'static {
     async fn respond(&self, request: Request<Bytes>) -> Response<AdminBody>;
 }
 
+/// Use of an admin socket by its clients.
+#[derive(Clone, Debug)]
+pub struct SocketActivity(Arc<Mutex<Connections>>);
+
+#[derive(Debug)]
+struct Connections {
+    open: usize,
+    /// Time at which the last one ended, or the socket was bound.
+    ended: Instant,
+}
+
+/// A connection, which dropping ends.
+struct Connection(SocketActivity);
+
+impl SocketActivity {
+    fn new() -> Self {
+        let ended = Instant::now();
+        Self(Arc::new(Mutex::new(Connections { open: 0, ended })))
+    }
+
+    /// Returns true if no client has been connected for this time.
+    #[must_use]
+    pub fn is_idle_for(&self, time: Duration) -> bool {
+        let connections = self.connections();
+        connections.open == 0 && connections.ended.elapsed() >= time
+    }
+
+    fn connect(&self) -> Connection {
+        self.connections().open += 1;
+        Connection(self.clone())
+    }
+
+    fn connections(&self) -> MutexGuard<'_, Connections> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        let mut connections = self.0.connections();
+        connections.open -= 1;
+        connections.ended = Instant::now();
+    }
+}
+
 /// The admin socket of a server, bound and not yet accepting. Dropping it removes the file.
 pub struct AdminSocket {
     listener: UnixListener,
     path: PathBuf,
     identity: (u64, u64),
     handler: Handler,
+    activity: SocketActivity,
 }
 
 /// State shared by all connections.
@@ -137,6 +183,7 @@ impl AdminSocket {
                 api,
                 long: Vec::new(),
             },
+            activity: SocketActivity::new(),
         })
     }
 
@@ -145,6 +192,12 @@ impl AdminSocket {
     pub fn with(mut self, operation: Arc<dyn LongOperation>) -> Self {
         self.handler.long.push(operation);
         self
+    }
+
+    /// Returns the use of the socket, which changes while it is served.
+    #[must_use]
+    pub fn activity(&self) -> SocketActivity {
+        self.activity.clone()
     }
 
     /// Returns the path of the socket.
@@ -169,10 +222,11 @@ impl AdminSocket {
                     return; // The semaphore is never closed.
                 };
                 let stream = accept(&self.listener).await;
+                let connection = self.activity.connect();
                 let (handler, stopped) = (Arc::clone(&handler), stopped.clone());
                 tokio::spawn(async move {
                     serve(handler, stream, stopped).await;
-                    drop(slot);
+                    drop((connection, slot));
                 });
             }
         };

@@ -11,7 +11,7 @@ use knowledge_storage_embedded::OpenError;
 #[cfg(unix)]
 use super::client::{AdminClient, ClientError};
 use crate::config::Config;
-use crate::data::{Data, DataConfig, DataError};
+use crate::data::{Backend, Data, DataConfig, DataError};
 use crate::partitions::OperatorApi;
 use crate::store_address::StoreAddress;
 
@@ -35,6 +35,8 @@ pub enum Transport {
 pub struct OpenedStore {
     /// The store and its key.
     pub data: Data,
+    /// Stores of the further partitions, by name.
+    pub partitions: Vec<(String, Backend)>,
     /// The operator's interface.
     pub api: OperatorApi,
 }
@@ -134,8 +136,11 @@ impl Transport {
         let data = DataConfig::of(StoreAddress::Memory).open().await?;
         let options = data.options(config.limits.clone());
         let service = data.service(Env::system(), options).await?;
-        let api = service.into();
-        Ok(Self::Store(Box::new(OpenedStore { data, api })))
+        Ok(Self::Store(Box::new(OpenedStore {
+            data,
+            partitions: Vec::new(),
+            api: service.into(),
+        })))
     }
 
     /// Sends a request and returns the response.
@@ -175,10 +180,14 @@ async fn open_store(config: &Config, may_create: bool) -> Result<OpenedStore, Da
 
 async fn opened(data: Data, config: &Config) -> Result<OpenedStore, DataError> {
     let others = config.data().open_partitions(&data).await?;
-    let options = data.options(config.limits.clone());
+    let options = config.options(&data);
+    let backends = others.iter();
+    let backends = backends.map(|(name, other)| (name.clone(), other.backend().clone()));
+    let backends = backends.collect();
     let partitions = data.partitions(others, Env::system(), options).await?;
     Ok(OpenedStore {
         data,
+        partitions: backends,
         api: OperatorApi::new(partitions),
     })
 }

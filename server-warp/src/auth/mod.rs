@@ -17,6 +17,8 @@ use bytes::Bytes;
 use http::header::SET_COOKIE;
 use http::{HeaderValue, Request, Response, StatusCode};
 use knowledge_core::access::Secret;
+#[cfg(feature = "oidc")]
+use knowledge_core::api::VerifiedBearer;
 use knowledge_core::api::{ClientInfo, ClientScheme, KnownCaller, MatchedRoute, front_end};
 use knowledge_core::model::{CredentialId, OrgId};
 pub use knowledge_core::service::login_url;
@@ -177,6 +179,49 @@ impl Auth {
         }
         let session = front_end::session(request.headers()).ok()?;
         front_end::identify(&self.service, session).await
+    }
+
+    /// Returns the organisation whose provider may have issued the bearer token of a request.
+    #[must_use]
+    pub fn provider_organization(&self, request: &Request<Bytes>) -> Option<&str> {
+        #[cfg(feature = "oidc")]
+        if let Some((oidc, _)) = self.provider_token(request) {
+            return Some(oidc.organization());
+        }
+        let _ = request;
+        None
+    }
+
+    /// Verifies the bearer token of a request, if the provider may have issued it, for
+    /// [`Api`](knowledge_core::api::Api).
+    pub async fn verify_bearer(&self, request: &mut Request<Bytes>) {
+        #[cfg(feature = "oidc")]
+        if request.extensions().get::<VerifiedBearer>().is_none()
+            && let Some((oidc, token)) = self.provider_token(request)
+        {
+            let verified = oidc.verify_bearer(&self.service, token).await;
+            request.extensions_mut().insert(verified);
+        }
+        #[cfg(not(feature = "oidc"))]
+        let _ = request;
+    }
+
+    /// Tells an assistant without a valid token where to find the provider.
+    pub fn challenge(&self, response: &mut Response<Bytes>) {
+        #[cfg(feature = "oidc")]
+        if let Some(provider) = &self.oidc {
+            oidc::name_metadata(provider, &self.service, response);
+        }
+        #[cfg(not(feature = "oidc"))]
+        let _ = response;
+    }
+
+    /// Returns the bearer token of a request that the provider may have issued.
+    #[cfg(feature = "oidc")]
+    fn provider_token<'r>(&self, request: &'r Request<Bytes>) -> Option<(&Oidc, &'r str)> {
+        let oidc = self.oidc.as_ref()?;
+        let token = front_end::bearer(request.headers())?;
+        oidc.may_have_issued(token).then_some((oidc, token))
     }
 
     /// Responds to a request for one of the paths; `None` for any other path.

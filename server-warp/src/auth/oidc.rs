@@ -5,14 +5,17 @@
 //! this sign-in removes the cookie, whatever the outcome; any other callback, to which a foreign
 //! page can lead, changes nothing. A new session ends the browser's previous one. The pages about
 //! failures contain nothing that the browser or the provider has sent.
+//!
+//! The metadata of this server as a protected resource (RFC 9728) name the provider to clients, if its
+//! access tokens are accepted. The challenge of `/mcp` names their path.
 
 use bytes::Bytes;
 use http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, LOCATION, REFERRER_POLICY, RETRY_AFTER,
-    SET_COOKIE, X_CONTENT_TYPE_OPTIONS,
+    SET_COOKIE, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
 };
 use http::{HeaderValue, Request, Response, StatusCode};
-use knowledge_core::api::{ClientScheme, front_end, status};
+use knowledge_core::api::{ClientScheme, MatchedRoute, front_end, status};
 use knowledge_core::service::KnowledgeService;
 use knowledge_core::{EntityKind, Error};
 use serde::Serialize;
@@ -27,6 +30,11 @@ use crate::oidc::{
 const PROVIDER_PATH: &str = "/auth/oidc";
 /// Path at which a sign-in begins.
 const START_PATH: &str = "/auth/oidc/start";
+/// Path of the metadata of this server as a resource, and with a suffix those of `/mcp`
+/// (RFC 9728, 3.1).
+const RESOURCE_PATH: &str = "/.well-known/oauth-protected-resource";
+/// Endpoint for assistants, which have people sign in.
+const ASSISTANTS: MatchedRoute = MatchedRoute("/mcp");
 /// Maximum length of the query of a callback, in bytes.
 const QUERY_BYTES_MAX: usize = 8 * 1_024;
 /// Time after which a sign-in may succeed that fails now, in seconds.
@@ -42,6 +50,7 @@ pub(super) enum Step {
     Provider,
     Start,
     Callback,
+    Resource,
 }
 
 impl Step {
@@ -50,7 +59,10 @@ impl Step {
             PROVIDER_PATH => Some(Self::Provider),
             START_PATH => Some(Self::Start),
             CALLBACK_PATH => Some(Self::Callback),
-            _ => None,
+            _ => {
+                let suffix = path.strip_prefix(RESOURCE_PATH)?;
+                matches!(suffix, "" | "/mcp").then_some(Self::Resource)
+            }
         }
     }
 
@@ -59,13 +71,14 @@ impl Step {
             Self::Provider => PROVIDER_PATH,
             Self::Start => START_PATH,
             Self::Callback => CALLBACK_PATH,
+            Self::Resource => RESOURCE_PATH,
         }
     }
 
     /// Returns the methods as `Allow` lists them.
     pub(super) fn allow(self) -> &'static str {
         match self {
-            Self::Provider => "GET, HEAD",
+            Self::Provider | Self::Resource => "GET, HEAD",
             Self::Start | Self::Callback => "GET",
         }
     }
@@ -96,6 +109,10 @@ pub(super) async fn respond(
             let label = oidc.map(Oidc::label);
             return Ok(front_end::json(StatusCode::OK, &ProviderView { label }));
         }
+        Step::Resource => {
+            let metadata = oidc.and_then(Oidc::resource_metadata);
+            return Ok(front_end::json(StatusCode::OK, &metadata.ok_or(missing)?));
+        }
         Step::Start => start(oidc.ok_or(missing)?, service, scheme, request).await,
         Step::Callback => callback(oidc.ok_or(missing)?, service, scheme, request).await,
     };
@@ -105,6 +122,35 @@ pub(super) async fn respond(
     // The address of a callback has the code.
     headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
     Ok(response)
+}
+
+/// Names the metadata of this server in the challenge to an assistant without a valid token.
+pub(super) fn name_metadata(
+    oidc: &Oidc,
+    service: &KnowledgeService,
+    response: &mut Response<Bytes>,
+) {
+    let is_asked = response.status() == StatusCode::UNAUTHORIZED
+        && response.extensions().get() == Some(&ASSISTANTS);
+    let Some(metadata) = oidc.resource_metadata().filter(|_| is_asked) else {
+        return;
+    };
+    let headers = response.headers_mut();
+    let challenge = headers.get(WWW_AUTHENTICATE);
+    let Some(challenge) = challenge.and_then(|challenge| challenge.to_str().ok()) else {
+        return;
+    };
+    // The address of the metadata follows from that of the resource (RFC 9728, 3.1).
+    let suffix = if metadata.is_of_endpoint() {
+        "/mcp"
+    } else {
+        ""
+    };
+    let url = format!("{}{RESOURCE_PATH}{suffix}", base_url(service));
+    let named = format!("{challenge}, resource_metadata=\"{url}\"");
+    if let Ok(named) = named.parse() {
+        headers.insert(WWW_AUTHENTICATE, named);
+    }
 }
 
 async fn start(

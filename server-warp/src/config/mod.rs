@@ -53,7 +53,7 @@ use std::time::Duration;
 use knowledge_core::limits::Limits;
 use knowledge_core::model::AuditReads;
 pub use knowledge_core::model::BaseUrl;
-use knowledge_core::service::SessionTimeouts;
+use knowledge_core::service::{Options, SessionTimeouts};
 
 pub use self::kind::Value;
 pub use self::load::{Loaded, Sources};
@@ -64,7 +64,7 @@ pub use self::table::{sections, settings};
 pub use self::units::{format_size, format_time};
 use crate::admin::SocketPlace;
 use crate::app::MAINTENANCE_INTERVAL_DEFAULT;
-use crate::data::{DATA_DIR_DEFAULT, DataConfig};
+use crate::data::{DATA_DIR_DEFAULT, Data, DataConfig};
 pub use crate::deliveries::WebhookSettings;
 use crate::deliveries::open_files_max;
 use crate::logging::LogConfig;
@@ -150,6 +150,17 @@ impl Config {
             open_files_reserved: self.open_files_reserved(),
             ..self.net.clone()
         }
+    }
+
+    /// Returns the options of a service over this store.
+    #[must_use]
+    pub fn options(&self, data: &Data) -> Options {
+        let mut options = data.options(self.limits.clone());
+        options.public_url = self.public_url.as_ref().map(BaseUrl::to_string);
+        options.audit_reads = self.audit_reads;
+        options.session_timeouts = self.session_timeouts;
+        options.webhook_addresses = self.webhooks.addresses.clone();
+        options
     }
 
     /// Returns the configuration of the store and its key.

@@ -216,6 +216,9 @@ settings! {
         member_claim: text,
             "The claim that identifies a member, whose handle follows from it; email only where \
              email_verified is true";
+        access_token_audience: text,
+            "The audience (aud) of the provider's access tokens (RFC 9068) that are accepted as \
+             bearer tokens of members; if unset, none are";
         groups_claim: text, "The claim with the groups of a person";
         groups: list,
             "The teams and roles of groups, which every sign-in brings in line; of several roles \

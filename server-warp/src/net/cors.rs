@@ -35,13 +35,17 @@ const METHODS: [Method; 6] = [
 ];
 
 /// Returns the request headers of the API that need permission in a preflight.
-fn request_headers() -> [HeaderName; 6] {
+fn request_headers() -> [HeaderName; 10] {
     [
         AUTHORIZATION,
         CONTENT_TYPE,
         HeaderName::from_static("idempotency-key"),
         IF_MATCH,
         IF_NONE_MATCH,
+        HeaderName::from_static("knowledge-act-for"),
+        HeaderName::from_static("mcp-method"),
+        HeaderName::from_static("mcp-name"),
+        HeaderName::from_static("mcp-protocol-version"),
         HeaderName::from_static("traceparent"),
     ]
 }

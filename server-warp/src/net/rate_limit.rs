@@ -44,7 +44,8 @@ const EVICTION_INTERVAL: Duration = Duration::from_secs(10);
 ///
 /// The [responder](super::Responder::identify) identifies principals; all credentials of one
 /// principal share its quota. Requests without a known principal are counted by their address
-/// (IPv6: the first 64 bits). Health checks and preflights are not counted.
+/// (IPv6: the first 64 bits). A request of a service account for another member counts for both,
+/// from the second one on. Health checks and preflights are not counted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RateLimitConfig {
     /// Requests of a full quota; 0 for no limit.
@@ -174,8 +175,23 @@ impl<C: Clock> RateLimiter<C> {
         }
     }
 
+    /// Counts a request in a bucket and, unless that is empty, in another one; returns the status
+    /// of the one that is empty or has less left.
+    pub(super) fn count_for(&self, key: Key, other: Option<Key>) -> RateLimitStatus {
+        let first = self.count(key);
+        let Some(other) = other.filter(|_| first.retry_after.is_none()) else {
+            return first;
+        };
+        let second = self.count(other);
+        if second.retry_after.is_some() || second.remaining < first.remaining {
+            second
+        } else {
+            first
+        }
+    }
+
     /// Counts a request.
-    pub(super) fn count(&self, key: Key) -> RateLimitStatus {
+    fn count(&self, key: Key) -> RateLimitStatus {
         let is_too_many = matches!(key, Key::Address(_)) && self.governor.len() >= self.keys_max;
         let key = if is_too_many { Key::SharedBucket } else { key };
         let (remaining, reset, retry_after) = match self.governor.check_key(&key) {
@@ -251,6 +267,19 @@ mod tests {
         assert_eq!(quota(&limiter, anna), (0, 30, None));
         clock.advance(Duration::from_secs(30));
         assert_eq!(quota(&limiter, anna), (2, 10, None));
+    }
+
+    #[test]
+    fn request_for_another_member_counts_for_both() {
+        let (limiter, _) = limiter(3, 30);
+        let [bot, maya] = [1, 2].map(|number| Key::Principal(Uuid::from_u128(number)));
+        let both = || limiter.count_for(bot, Some(maya));
+        assert_eq!(quota(&limiter, maya), (2, 10, None));
+        assert_eq!(both().remaining, 1);
+        assert_eq!(both().remaining, 0);
+        // Maya's quota is used up, which costs the service account a request.
+        assert!(both().retry_after.is_some());
+        assert_eq!(quota(&limiter, bot), (0, 10, Some(10)));
     }
 
     #[test]

@@ -205,11 +205,12 @@ fn count<R>(
     caller: Option<KnownCaller>,
 ) -> Option<Rejection> {
     let limiter = shared.rate_limiter.as_ref()?;
-    let key = match caller {
-        Some(caller) => Key::Principal(caller.principal),
-        None => Key::of_address(exchange.client),
+    let (key, member) = match caller {
+        Some(caller) => (Key::Principal(caller.principal), caller.acts_for),
+        None => (Key::of_address(exchange.client), None),
     };
-    let rate_limit = exchange.rate_limit.get_or_init(|| limiter.count(key));
+    let count = || limiter.count_for(key, member.map(Key::Principal));
+    let rate_limit = exchange.rate_limit.get_or_init(count);
     let retry_after = rate_limit.retry_after?;
     Some(Rejection::RateLimited { retry_after })
 }

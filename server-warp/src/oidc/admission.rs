@@ -7,7 +7,7 @@
 use knowledge_core::Error;
 use knowledge_core::access::RoleRef;
 use knowledge_core::model::{
-    Member, MemberKind, OrgId, WorkspaceId, is_control_character, is_label_name,
+    Member, MemberId, MemberKind, OrgId, WorkspaceId, is_control_character, is_label_name,
 };
 use knowledge_core::service::{ClientInfo, Issued, KnowledgeService, NewMember, Provisioning};
 use serde_json::Value;
@@ -75,6 +75,30 @@ pub(super) async fn admit(
     }
     let session = provisioning.create_session(org.id, member.id, SESSION_NAME);
     Ok(session.await?)
+}
+
+/// Finds the member of a person, with its organisation, and changes nothing.
+///
+/// # Errors
+/// [`SignInError::NotMember`] for a person who is none, and for a service account;
+/// [`SignInError::Misconfigured`] if the organisation does not exist; [`SignInError::Service`].
+pub(super) async fn member_of(
+    service: &KnowledgeService,
+    config: &OidcConfig,
+    organization: &str,
+    claims: &Claims,
+) -> Result<(OrgId, MemberId), SignInError> {
+    let handle = handle_of(&identity(config, claims)?);
+    let provisioning = service.provisioning();
+    let org = provisioning.organization(organization).await?;
+    let missing = || format!("oidc.organization: {organization} does not exist");
+    let org = org.ok_or_else(|| SignInError::Misconfigured(missing()))?;
+    let member = provisioning.member(org.id, &handle).await?;
+    let member = member.ok_or(SignInError::NotMember("no member has this handle"))?;
+    if member.kind != MemberKind::User {
+        return Err(SignInError::NotMember("the member is a service account"));
+    }
+    Ok((org.id, member.id))
 }
 
 /// Returns the value of the claim that identifies the member.

@@ -1,4 +1,5 @@
-//! Verification of ID tokens (OpenID Connect Core 1.0, section 3.1.3.7).
+//! Verification of ID tokens (OpenID Connect Core 1.0, section 3.1.3.7), and of the signatures of
+//! all tokens of the provider.
 
 use jsonwebtoken::jwk::{Jwk, KeyOperations, PublicKeyUse};
 use jsonwebtoken::{DecodingKey, Header, Validation, decode, decode_header};
@@ -49,21 +50,68 @@ pub(super) enum InvalidToken {
 
 #[derive(Deserialize)]
 struct Required {
-    iss: String,
-    sub: String,
-    aud: Audience,
+    #[serde(flatten)]
+    registered: Registered,
     azp: Option<String>,
-    exp: f64,
-    iat: f64,
-    nbf: Option<f64>,
     nonce: String,
 }
 
+/// Claims that every token of the provider has (RFC 7519, section 4.1).
+#[derive(Deserialize)]
+pub(super) struct Registered {
+    iss: String,
+    sub: String,
+    aud: Audience,
+    exp: f64,
+    iat: f64,
+    nbf: Option<f64>,
+}
+
+impl Registered {
+    /// Checks that the token is about a person, from this issuer, for this recipient, and valid now.
+    pub(super) fn check(
+        &self,
+        issuer: &str,
+        recipient: &str,
+        now: Timestamp,
+    ) -> Result<(), InvalidToken> {
+        let is_subject = (1..=SUBJECT_BYTES_MAX).contains(&self.sub.len());
+        let mut times = [self.exp, self.iat].into_iter().chain(self.nbf);
+        if !is_subject || !times.all(|time| (0.0..=SECONDS_MAX).contains(&time)) {
+            return Err(InvalidToken::Malformed);
+        }
+        if self.iss != issuer {
+            return Err(InvalidToken::Issuer);
+        }
+        if !self.aud.contains(recipient) {
+            return Err(InvalidToken::Audience);
+        }
+        let now = now.as_seconds();
+        let (earliest, latest) = ((now - LEEWAY_SECONDS) as f64, (now + LEEWAY_SECONDS) as f64);
+        let is_begun = self.iat <= latest && self.nbf.is_none_or(|nbf| nbf <= latest);
+        if self.exp <= earliest || !is_begun {
+            return Err(InvalidToken::Time);
+        }
+        Ok(())
+    }
+}
+
+/// Recipients of a token (RFC 7519, section 4.1.3).
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Audience {
     One(String),
     Many(Vec<String>),
+}
+
+impl Audience {
+    /// Returns true if a recipient is among them.
+    fn contains(&self, recipient: &str) -> bool {
+        match self {
+            Self::One(one) => one == recipient,
+            Self::Many(all) => all.iter().any(|one| one == recipient),
+        }
+    }
 }
 
 /// Verifies an ID token by one of these keys, and returns its claims.
@@ -72,13 +120,25 @@ pub(super) fn verify(
     keys: &[Jwk],
     expected: &Expected<'_>,
 ) -> Result<Claims, InvalidToken> {
+    // Other kinds of tokens have other types (RFC 8725, section 3.11).
+    let is_id_token =
+        |typ: Option<&str>| typ.is_none_or(|typ: &str| typ.eq_ignore_ascii_case("JWT"));
+    let claims = verify_claims(token, keys, is_id_token)?;
+    check(claims, expected)
+}
+
+/// Verifies the signature of a JWT with an expected type by one of these keys, and returns its
+/// claims, unchecked.
+pub(super) fn verify_claims(
+    token: &str,
+    keys: &[Jwk],
+    is_type: impl FnOnce(Option<&str>) -> bool,
+) -> Result<Claims, InvalidToken> {
     signature::install();
     let header = decode_header(token).map_err(|_| InvalidToken::Unreadable)?;
     // Nothing that a header may declare critical is understood here (RFC 7515, section 4.1.11).
-    // Other kinds of tokens have other types (RFC 8725, section 3.11).
-    let is_plain = |typ: &String| typ.eq_ignore_ascii_case("JWT");
-    let is_id_token = header.crit.is_none() && header.typ.as_ref().is_none_or(is_plain);
-    if !ALGORITHMS.contains(&header.alg) || !is_id_token {
+    let is_expected = header.crit.is_none() && is_type(header.typ.as_deref());
+    if !ALGORITHMS.contains(&header.alg) || !is_expected {
         return Err(InvalidToken::Unreadable);
     }
     let mut validation = Validation::new(header.alg);
@@ -95,7 +155,7 @@ pub(super) fn verify(
             continue;
         }
         match decode::<Claims>(token, &key, &validation) {
-            Ok(verified) => return check(verified.claims, expected),
+            Ok(verified) => return Ok(verified.claims),
             Err(_) if header.kid.is_some() => error = InvalidToken::Signature,
             // A key that is not among these may have signed it.
             Err(_) => {}
@@ -119,33 +179,18 @@ fn may_have_signed(key: &Jwk, header: &Header) -> bool {
 fn check(claims: Claims, expected: &Expected<'_>) -> Result<Claims, InvalidToken> {
     let required = Value::Object(claims.clone());
     let found: Required = serde_json::from_value(required).map_err(|_| InvalidToken::Malformed)?;
-    if found.sub.is_empty() || found.sub.len() > SUBJECT_BYTES_MAX {
-        return Err(InvalidToken::Malformed);
-    }
-    let mut times = [found.exp, found.iat].into_iter().chain(found.nbf);
-    if !times.all(|time| (0.0..=SECONDS_MAX).contains(&time)) {
-        return Err(InvalidToken::Malformed);
-    }
-    if found.iss != expected.issuer {
-        return Err(InvalidToken::Issuer);
-    }
-    let client = expected.client_id;
-    let (is_audience, is_only_one) = match &found.aud {
-        Audience::One(audience) => (audience == client, true),
-        Audience::Many(all) => (all.iter().any(|one| one == client), all.len() == 1),
+    let (client, registered) = (expected.client_id, &found.registered);
+    registered.check(expected.issuer, client, expected.now)?;
+    let is_only_one = match &registered.aud {
+        Audience::One(_) => true,
+        Audience::Many(all) => all.len() == 1,
     };
     let is_authorized = match &found.azp {
         Some(azp) => azp == client,
         None => is_only_one,
     };
-    if !is_audience || !is_authorized {
+    if !is_authorized {
         return Err(InvalidToken::Audience);
-    }
-    let now = expected.now.as_seconds();
-    let (earliest, latest) = ((now - LEEWAY_SECONDS) as f64, (now + LEEWAY_SECONDS) as f64);
-    let is_begun = found.iat <= latest && found.nbf.is_none_or(|nbf| nbf <= latest);
-    if found.exp <= earliest || !is_begun {
-        return Err(InvalidToken::Time);
     }
     if found.nonce != expected.nonce {
         return Err(InvalidToken::Nonce);

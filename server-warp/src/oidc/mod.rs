@@ -6,10 +6,12 @@
 //! - `provider`: requests to the provider, for its metadata and keys, and for tokens.
 //! - `id_token`: the verification of what it says about a person; `signature`: of its signature.
 //! - `admission`: the member as which a person is signed in.
+//! - `access_token`: the verification of access tokens, with which clients call the API.
 //!
 //! The routes are in [`auth`](crate::auth). A provider that cannot be reached fails the sign-ins
 //! through it and nothing else: it is asked for its metadata by the first sign-in.
 
+mod access_token;
 mod admission;
 mod attempt;
 mod error;
@@ -21,7 +23,9 @@ mod signature;
 
 use std::sync::Arc;
 
+use knowledge_core::api::VerifiedBearer;
 use knowledge_core::service::{ClientInfo, Issued, KnowledgeService};
+use serde::Serialize;
 use url::Url;
 
 pub(crate) use self::attempt::{ATTEMPT_LIFETIME, Attempt, ReturnTo};
@@ -92,6 +96,23 @@ impl CallbackParameters {
     }
 }
 
+/// Metadata of a protected resource (RFC 9728, 2).
+#[derive(Debug, Serialize)]
+pub(crate) struct ResourceMetadata<'m> {
+    resource: &'m str,
+    authorization_servers: [&'m str; 1],
+    /// What clients ask the provider for: without a scope, not every provider signs a person in.
+    scopes_supported: [&'static str; 1],
+    bearer_methods_supported: [&'static str; 1],
+}
+
+impl ResourceMetadata<'_> {
+    /// Returns true if the resource is the endpoint for assistants, not the server as a whole.
+    pub(crate) fn is_of_endpoint(&self) -> bool {
+        self.resource.ends_with("/mcp")
+    }
+}
+
 impl Oidc {
     /// Creates a client; returns `None` if no provider is configured. Sends no request.
     ///
@@ -117,6 +138,62 @@ impl Oidc {
     /// Returns the slug of the organisation whose members sign in.
     pub(crate) fn organization(&self) -> &str {
         &self.0.organization
+    }
+
+    /// Returns true for a bearer token that this provider may have issued for this server.
+    pub(crate) fn may_have_issued(&self, token: &str) -> bool {
+        self.0.config.access_token_audience.is_some() && access_token::is_jwt(token)
+    }
+
+    /// Returns the metadata of this server as a resource whose access tokens the provider issues;
+    /// `None` if it accepts none, or if their audience is no URL, as that of a resource has to be.
+    pub(crate) fn resource_metadata(&self) -> Option<ResourceMetadata<'_>> {
+        let resource = self.0.config.access_token_audience.as_deref()?;
+        if !settings::is_permitted_url(resource) {
+            return None;
+        }
+        Some(ResourceMetadata {
+            resource,
+            authorization_servers: [self.0.config.issuer.as_ref()?.as_str()],
+            scopes_supported: ["openid"],
+            bearer_methods_supported: ["header"],
+        })
+    }
+
+    /// Verifies an access token, and returns the member of the person.
+    ///
+    /// It adds no member and changes neither teams nor roles: a sign-in does that.
+    pub(crate) async fn verify_bearer(
+        &self,
+        service: &KnowledgeService,
+        token: &str,
+    ) -> VerifiedBearer {
+        let oidc = &*self.0;
+        let audience = oidc.config.access_token_audience.as_deref();
+        let audience = audience.unwrap_or_default();
+        let verified = oidc
+            .provider
+            .verify_access_token(token, audience, service.env());
+        let claims = match verified.await {
+            Ok(Ok(claims)) => claims,
+            Ok(Err(error)) => return VerifiedBearer::Invalid(access_token::reason(error)),
+            Err(error) => {
+                tracing::warn!(%error, "an access token cannot be verified");
+                return VerifiedBearer::Unavailable;
+            }
+        };
+        let (config, organization) = (&oidc.config, &oidc.organization);
+        match admission::member_of(service, config, organization, &claims).await {
+            Ok(member) => VerifiedBearer::Member {
+                organization: member.0,
+                member: member.1,
+            },
+            Err(SignInError::NotMember(reason)) => VerifiedBearer::Invalid(reason),
+            Err(error) => {
+                tracing::warn!(%error, "the member of an access token cannot be found");
+                VerifiedBearer::Unavailable
+            }
+        }
     }
 
     /// Returns the name of the provider for people.

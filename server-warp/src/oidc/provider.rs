@@ -17,6 +17,7 @@ use serde_json::Value;
 use tokio::sync::Mutex;
 use url::form_urlencoded::{Serializer, byte_serialize};
 
+use super::access_token;
 use super::error::{SignInError, for_log};
 use super::id_token::{Claims, Expected, InvalidToken, verify};
 use super::settings::{Issuer, OidcConfig, OidcError, is_permitted_url};
@@ -239,15 +240,48 @@ impl Provider {
         env: &Env,
         expected: &Expected<'_>,
     ) -> Result<Claims, SignInError> {
+        let verified = self.verify_by(env, |keys| verify(token, keys, expected));
+        let verified = verified.await?;
+        verified.map_err(|error| SignInError::InvalidResponse(error.to_string()))
+    }
+
+    /// Verifies an access token, as [`Self::verify`] does an ID token.
+    ///
+    /// # Errors
+    /// If the keys of the provider cannot be had; within that, the reason to reject the token.
+    pub(super) async fn verify_access_token(
+        &self,
+        token: &str,
+        audience: &str,
+        env: &Env,
+    ) -> Result<Result<Claims, InvalidToken>, SignInError> {
+        let issuer = self.server.issuer.as_str();
+        let verify = |keys: &[Jwk]| {
+            let now = env.now();
+            let expected = access_token::Expected {
+                issuer,
+                audience,
+                now,
+            };
+            access_token::verify(token, keys, &expected)
+        };
+        self.verify_by(env, verify).await
+    }
+
+    /// Verifies a token by the keys of the provider, and again by newer ones if they lack its key.
+    async fn verify_by(
+        &self,
+        env: &Env,
+        verify: impl Fn(&[Jwk]) -> Result<Claims, InvalidToken>,
+    ) -> Result<Result<Claims, InvalidToken>, SignInError> {
         let (_, keys) = self.known(env, FRESH).await?;
-        let verified = match verify(token, &keys, expected) {
+        Ok(match verify(&keys) {
             Err(InvalidToken::UnknownKey) => {
                 let (_, keys) = self.known(env, REFRESH_INTERVAL).await?;
-                verify(token, &keys, expected)
+                verify(&keys)
             }
             verified => verified,
-        };
-        verified.map_err(|error| SignInError::InvalidResponse(error.to_string()))
+        })
     }
 
     /// Returns the server of the provider, for requests about one person.

@@ -32,6 +32,9 @@ pub struct OidcConfig {
     pub scopes: Vec<String>,
     /// Claim that identifies the member.
     pub member_claim: String,
+    /// Audience of the provider's access tokens (RFC 9068) that are accepted as bearer tokens;
+    /// without one, none are.
+    pub access_token_audience: Option<String>,
     /// Claim with the groups of a person.
     pub groups_claim: String,
     /// Teams and roles of the members of groups. Of several roles in one place, the first counts.
@@ -56,6 +59,7 @@ impl Default for OidcConfig {
             label: "single sign-on".to_owned(),
             scopes: ["profile", "email"].map(str::to_owned).into(),
             member_claim: "sub".to_owned(),
+            access_token_audience: None,
             groups_claim: "groups".to_owned(),
             groups: Vec::new(),
             default_role: GrantedRole::BuiltIn(BuiltInRole::Viewer),

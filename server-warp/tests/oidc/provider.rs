@@ -3,10 +3,15 @@
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use http::Method;
+use knowledge_http_suite::client::Call;
 use serde_json::{Value, json};
+use url::form_urlencoded::byte_serialize;
 
 use crate::browser::CALLBACK;
-use crate::world::PUBLIC_URL;
+use crate::world::{CLIENT_ID, CLIENT_SECRET, PUBLIC_URL};
 
 const PROGRAM: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
@@ -56,6 +61,24 @@ impl CertifiedProvider {
         let order = json!({ "account": account, "claims": claims });
         writeln!(self.input, "{order}").expect("tell the provider");
         assert_eq!(self.next(), order);
+    }
+
+    /// Returns an access token for a resource (RFC 8707), issued to the client itself.
+    pub(crate) async fn access_token(&self, resource: &str) -> String {
+        let encode = |text: &str| byte_serialize(text.as_bytes()).collect::<String>();
+        let pair = format!("{}:{}", encode(CLIENT_ID), encode(CLIENT_SECRET));
+        let form = format!(
+            "grant_type=client_credentials&resource={}",
+            encode(resource)
+        );
+        let call = Call::new(Method::POST, "/token")
+            .header("authorization", format!("Basic {}", STANDARD.encode(pair)))
+            .header("content-type", "application/x-www-form-urlencoded")
+            .body(form);
+        let answer = call.send_to(&self.issuer).await;
+        assert_eq!(answer.status, 200, "{answer:?}");
+        let token = answer.json()["access_token"].as_str().map(str::to_owned);
+        token.expect("a token")
     }
 
     fn next(&mut self) -> Value {

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use knowledge_core::env::{Clock as _, Env, OsRandomness, SystemClock};
-use knowledge_core::model::{Member, Timestamp};
+use knowledge_core::model::{ChatId, Member, ResourceKind, Timestamp};
 use knowledge_core::service::{
-    AuditAction, AuditFilter, KnowledgeService, Options, PageRequest, SealingKey,
+    AuditAction, AuditEntry, AuditFilter, KnowledgeService, Options, PageRequest, SealingKey,
 };
 use knowledge_core::store::{MemoryStore, Store};
 use knowledge_server::app::App;
@@ -165,6 +165,19 @@ impl World {
     pub(crate) async fn teams(&self, handle: &str) -> BTreeSet<String> {
         let member = self.member(handle).await.expect("the member");
         member.teams.into_iter().collect()
+    }
+
+    /// Returns the entry of the audit log about a chat.
+    pub(crate) async fn entry_of_chat(&self, chat: ChatId) -> AuditEntry {
+        let owner = self.org().trusted_owner();
+        let filter = AuditFilter::builder()
+            .resource_kind(ResourceKind::Chat)
+            .resource_id(chat.0)
+            .build();
+        let page = PageRequest::default();
+        let listed = self.service.audit_log().list(&owner, &filter, &page);
+        let mut listed = listed.await.expect("the audit log").data.into_iter();
+        listed.next().expect("an entry")
     }
 
     /// Returns the number of changes of members that the audit log has, by the operator.

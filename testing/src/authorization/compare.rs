@@ -11,10 +11,10 @@ use crate::requests::{new_recall, with};
 use bytes::Bytes;
 use http::Response;
 use knowledge_core::Error;
-use knowledge_core::access::Secret;
+use knowledge_core::access::{MemberRef, Secret};
 use knowledge_core::model::{
-    AccessCheck, AudienceScope, BulkItemErrorCode, BulkUpdate, MemoryChange, MemoryFilter,
-    MemoryId, MemoryUpdate,
+    AccessCheck, AccessFilterOptions, AudienceScope, BulkItemErrorCode, BulkUpdate, MemoryChange,
+    MemoryFilter, MemoryId, MemoryUpdate,
 };
 use knowledge_core::service::{self, PageRequest};
 use serde_json::Value;
@@ -86,11 +86,18 @@ fn reason(response: &Response<Bytes>) -> String {
     message.expect("an error has a message").to_owned()
 }
 
+/// Beginning of the reason for which a service account may do nothing with an action.
+const WITHHELD: &str = "not permitted for another member: ";
+
 /// Returns true if a refusal gives the true reason: an action that the caller lacks, or the
 /// workspaces of its credential.
 fn is_true_reason(reason: &str, operation: &str, by: &Access<'_>) -> bool {
     match reason.strip_prefix("missing permission ") {
         Some(action) => by.lacks(operation, action, MAIN),
+        None if by.caller.via.is_some() && reason.starts_with(WITHHELD) => {
+            let action = reason.trim_start_matches(WITHHELD);
+            by.is_withheld(action) && by.lacks(operation, action, MAIN)
+        }
         None => {
             reason == "outside the scope of this credential" && by.caller.scope.workspaces.is_some()
         }
@@ -122,11 +129,15 @@ impl Site {
         let reference = self.reference;
         let session = Caller {
             scope: Scope::default(),
+            via: None,
             ..caller.clone()
         };
         let session = reference.access(directory, session);
         let access = reference.access(directory, caller);
-        let credential = service::Caller::from(secret.clone());
+        let mut credential = service::Caller::from(secret.clone());
+        if access.caller.via.is_some() {
+            credential = credential.act_for(MemberRef::Handle(access.caller.handle.clone()));
+        }
         let checked = self.check(&credential).await;
         let expected = self.expected(&access, &Use::Check);
         self.same(&Use::Check, &expected, &checked)?;
@@ -142,6 +153,7 @@ impl Site {
                 return Err(format!("{slug} is not listed"));
             }
             self.compare_labels(&access, &credential, slug).await?;
+            self.compare_filter(&access, &credential, slug).await?;
         }
         self.compare_uses(&access, &credential, extent).await?;
         self.compare_operations(&access, &session, &secret, extent)
@@ -193,6 +205,45 @@ impl Site {
             if shown != expected {
                 let difference = format!("{shown} memories, not {expected}");
                 return Err(format!("{label} in {slug}: {difference}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Compares what the access filter of a workspace lets through.
+    async fn compare_filter(
+        &self,
+        access: &Access<'_>,
+        credential: &service::Caller,
+        slug: &str,
+    ) -> Result<(), String> {
+        let is_permitted = access.operation("getAccessFilter", slug) == Verdict::Everything;
+        for approved_only in [false, true] {
+            let options = AccessFilterOptions::builder()
+                .approved_only(approved_only)
+                .build();
+            let (memories, place) = (self.dry.memories(), self.workspaces[slug]);
+            let filter = memories.access_filter(credential, place, &options).await;
+            let Ok(filter) = filter.map(|filter| filter.value) else {
+                return if is_permitted {
+                    Err(format!("{slug} has no access filter"))
+                } else {
+                    Ok(())
+                };
+            };
+            for (_, labels) in &self.memories {
+                let is_admitted = labels.workspace == slug
+                    && filter.audience_tags.contains(&parse(&labels.audience))
+                    && filter
+                        .sensitivity_labels
+                        .contains(&parse(&labels.sensitivity))
+                    && filter.review_statuses.contains(&parse(&labels.review));
+                let is_expected = labels.workspace == slug
+                    && is_permitted
+                    && access.is_in_filter(labels, approved_only);
+                if is_admitted != is_expected {
+                    return Err(format!("{labels:?} in the filter: {is_admitted}"));
+                }
             }
         }
         Ok(())
@@ -274,7 +325,11 @@ impl Site {
             let Some(verdict) = probe.verdict(by) else {
                 continue;
             };
-            let response = self.api.handle(self.records.request(probe, secret)).await;
+            let is_acting = by.caller.via.is_some();
+            let response = self
+                .api
+                .handle(self.records.request(probe, secret, is_acting))
+                .await;
             let status = response.status().as_u16();
             let agrees = match verdict {
                 Verdict::Unknown => status == 404,

@@ -97,6 +97,17 @@ pub struct Caller {
     pub workspace_roles: BTreeMap<String, String>,
     /// Scope of the credential.
     pub scope: Scope,
+    /// Service account that acts for the member.
+    pub via: Option<Account>,
+}
+
+/// Service account that acts for a member.
+#[derive(Clone, Debug, Default)]
+pub struct Account {
+    /// Role in the organisation, as that of a member.
+    pub role: String,
+    /// Roles in workspaces, by slug.
+    pub workspace_roles: BTreeMap<String, String>,
 }
 
 impl Caller {

@@ -29,9 +29,9 @@ mod site;
 
 pub use self::compare::Extent;
 pub use self::facts::{
-    Actions, Caller, Change, Directory, Labels, Names, Role, Scope, Use, Verdict, names,
+    Account, Actions, Caller, Change, Directory, Labels, Names, Role, Scope, Use, Verdict, names,
 };
 pub use self::probes::operations_left_out;
 pub use self::reference::Reference;
 pub use self::rules::Access;
-pub use self::site::{AUDIENCES, Case, HeldRole, Place, Site};
+pub use self::site::{AUDIENCES, Acting, Case, HeldRole, Place, Site};

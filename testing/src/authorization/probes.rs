@@ -4,7 +4,7 @@ use bytes::Bytes;
 use http::Request;
 
 use super::{Access, Labels, Names, Reference, Use, Verdict};
-use crate::call::{ApiCall, IDEMPOTENCY_KEY};
+use crate::call::{ACT_FOR, ApiCall, IDEMPOTENCY_KEY};
 use crate::requests::{new_chat, new_memory, new_recall, new_role, with};
 use crate::seed::Seed;
 use knowledge_core::Error;
@@ -19,6 +19,8 @@ use knowledge_core::service::Caller;
 pub(super) const MAIN: &str = "main";
 /// Handle of the member that owns the organisation.
 pub(super) const OWNER: &str = "olga";
+/// Handle of the member whose role and credential vary.
+pub(super) const TESTER: &str = "tina";
 
 /// What a request names, which decides under which condition of the table it is permitted.
 #[derive(Clone, Copy, Debug)]
@@ -94,6 +96,7 @@ const WITHOUT_LIST: [&str; 3] = ["setWorkspaceAccess", "setRetention", "createMc
 pub(super) const PROBES: &[Probe] = &[
     probe("listMemories", ""),
     probe("listLabels", ""),
+    probe("getAccessFilter", ""),
     probe(
         "createMemory",
         r#"{"sourceId":"$source","title":"T","content":"C"}"#,
@@ -129,6 +132,11 @@ pub(super) const PROBES: &[Probe] = &[
     probe(
         "createMcpKey",
         r#"{"name":"N","client":"claude_code","audience":["org:acme"]}"#,
+    ),
+    own(
+        "createMcpKey",
+        r#"{"name":"N","client":"other","audience":["org:acme"],"proposalSourceId":"$source"}"#,
+        "for a key that proposes memories",
     ),
     probe("listMcpKeys", ""),
     probe("getMcpKey", ""),
@@ -169,8 +177,17 @@ pub(super) const PROBES: &[Probe] = &[
     probe("getToken", ""),
     probe("endToken", ""),
     probe("createRecall", r#"{"query":"Q","memory_ids":["$unknown"]}"#),
+    probe(
+        "searchRecalls",
+        r#"{"query":"Q","candidates":[{"memory_id":"$unknown"}]}"#,
+    ),
     probe("listRecalls", ""),
     own("getRecall", "", ALWAYS),
+    own(
+        "updateRecall",
+        r#"{"memory_ids":["$unknown"]}"#,
+        "for a recall that the caller registered",
+    ),
     own(
         "deleteRecall",
         "",
@@ -261,6 +278,11 @@ impl Probe {
             _ => !is_of_chat,
         };
         if has_list && is_excluded {
+            return None;
+        }
+        // Of what the member registered, a service account sees what it may read itself.
+        let is_nothing = matches!(self.named, Named::Nothing);
+        if by.caller.via.is_some() && !is_nothing && !is_of_chat {
             return None;
         }
         let always = by.operation(operation, MAIN);
@@ -367,8 +389,13 @@ impl Records {
         })
     }
 
-    /// Returns the request of a probe.
-    pub(super) fn request(&self, probe: &Probe, secret: &Secret) -> Request<Bytes> {
+    /// Returns the request of a probe, of the member or of a service account that acts for it.
+    pub(super) fn request(
+        &self,
+        probe: &Probe,
+        secret: &Secret,
+        is_acting: bool,
+    ) -> Request<Bytes> {
         let spec = probe.spec();
         let (made, chat) = match probe.named {
             Named::Nothing => (&self.own, UNKNOWN),
@@ -406,6 +433,9 @@ impl Records {
         call.query = filled(probe.query);
         call.body = Bytes::from(filled(probe.body));
         call.credential = Some(secret.clone());
+        if is_acting {
+            call.add_header(ACT_FOR, format!("user:{TESTER}"));
+        }
         call.request()
     }
 }

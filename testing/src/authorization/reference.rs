@@ -20,6 +20,8 @@ pub(super) struct Need {
 pub struct Reference {
     /// Actions of each built-in role.
     pub(super) built_in: BTreeMap<&'static str, Actions>,
+    /// Actions that a service account may take for another member.
+    pub(super) for_members: Actions,
     /// What each operation requires, by its name; no entry for one that requires nothing.
     pub(super) needs: BTreeMap<&'static str, Vec<Need>>,
     /// Sensitivity labels in ascending order.
@@ -83,6 +85,11 @@ impl Reference {
         Self {
             all: roles.iter().map(|row| row[0]).collect(),
             built_in,
+            for_members: table("for members")
+                .into_iter()
+                .skip(1)
+                .map(|row| row[0])
+                .collect(),
             needs,
             sensitivities: sensitivities
                 .filter(|text| !text.starts_with(','))

@@ -55,12 +55,29 @@ impl Access<'_> {
         actions
     }
 
+    /// Returns the actions of the member with this role, of those that the service account which
+    /// acts for it, with the other role, may take too.
+    fn of_both(&self, member: &str, account: Option<&String>) -> Actions {
+        let own = self.role_actions(member);
+        let Some(account) = account else {
+            return self.narrowed(own);
+        };
+        let permitted = self.role_actions(account);
+        let of_members = &self.reference.for_members;
+        let both = own.into_iter();
+        self.narrowed(
+            both.filter(|action| permitted.contains(action) && of_members.contains(action))
+                .collect(),
+        )
+    }
+
     /// Returns the actions that the caller holds for the organisation as a whole.
     #[must_use]
     pub fn actions(&self) -> Actions {
+        let account = self.caller.via.as_ref().map(|via| &via.role);
         match self.caller.scope.workspaces {
             Some(_) => Actions::new(),
-            None => self.narrowed(self.role_actions(&self.caller.role)),
+            None => self.of_both(&self.caller.role, account),
         }
     }
 
@@ -71,7 +88,9 @@ impl Access<'_> {
             return Actions::new();
         }
         let there = self.caller.workspace_roles.get(workspace);
-        self.narrowed(self.role_actions(there.unwrap_or(&self.caller.role)))
+        let account = self.caller.via.as_ref();
+        let account = account.map(|via| via.workspace_roles.get(workspace).unwrap_or(&via.role));
+        self.of_both(there.unwrap_or(&self.caller.role), account)
     }
 
     /// Returns true if the caller is one of the people of a workspace: of an open one every member
@@ -146,6 +165,20 @@ impl Access<'_> {
         self.is_covered(&memory.audience)
             && held.contains("memory:read")
             && for_sensitivity.is_none_or(|action| held.contains(action.as_str()))
+    }
+
+    /// Returns true if the access filter of its workspace lets a memory through.
+    #[must_use]
+    pub fn is_in_filter(&self, memory: &Labels, approved_only: bool) -> bool {
+        let held = self.actions_in(&memory.workspace);
+        let shows_all = held.contains("memory:review") && !approved_only;
+        let is_shown = memory.review == "approved" || shows_all;
+        is_shown && self.works_in(&memory.workspace) && self.can_read(memory)
+    }
+
+    /// Returns true if the service account that acts for the caller may not take an action.
+    pub(super) fn is_withheld(&self, action: &str) -> bool {
+        self.caller.via.is_some() && !self.reference.for_members.contains(action)
     }
 
     /// Returns the decision on a use of a memory.
@@ -256,7 +289,8 @@ impl Access<'_> {
     /// a program so decides about what it wrote or writes itself.
     fn may_decide(&self, memory: &Labels, change: &Change) -> bool {
         let decides = matches!(change.review.as_deref(), Some("approved" | "rejected"));
-        let is_program = self.caller.is_service_account || self.has_list();
+        let is_account = self.caller.is_service_account || self.caller.via.is_some();
+        let is_program = is_account || self.has_list();
         let writers = [&memory.author, &memory.editor];
         let is_own = change.rewrites || writers.contains(&&self.caller.handle);
         !decides || (self.can_read(memory) && !(is_program && is_own))

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use super::probes::{self, MAIN, OWNER, Records};
-use super::{Caller, Directory, Labels, Names, Reference, Role, Scope};
+use super::probes::{self, MAIN, OWNER, Records, TESTER};
+use super::{Account, Caller, Directory, Labels, Names, Reference, Role, Scope};
 use crate::requests::{
     ADMIN, DAY, new_access, new_mcp_key, new_member, new_memory, new_organization, new_role,
     new_token, new_workspace, review, with,
@@ -14,11 +14,11 @@ use crate::requests::{
 use crate::seed::Seed;
 use crate::simulation::SimulatedTime;
 use knowledge_core::Error;
-use knowledge_core::access::{ActionSet, CredentialKind, RoleRef, Secret, TokenScope};
+use knowledge_core::access::{Action, ActionSet, CredentialKind, RoleRef, Secret, TokenScope};
 use knowledge_core::api::Api;
 use knowledge_core::model::{
-    CustomRoleUpdate, MemberId, MemoryId, RoleActionsUpdate, RoleId, SourceId, WorkspaceAccess,
-    WorkspaceId,
+    CustomRoleUpdate, MemberId, MemberKind, MemoryId, RoleActionsUpdate, RoleId, SourceId,
+    WorkspaceAccess, WorkspaceId,
 };
 use knowledge_core::service::{
     self, DeleteRole, KnowledgeService, MemberAssignment, NewMemory, Options, SealingKey,
@@ -29,12 +29,15 @@ use knowledge_core::store::{
 
 const ORG: &str = "acme";
 pub(super) const SIDE: &str = "side";
-const TESTER: &str = "tina";
 const TEAM: &str = "legal";
 /// Name of the custom role that varies, in the directory.
 const VARIED: &str = "varied";
 /// Name of the deleted role, in the directory.
 const DELETED: &str = "deleted";
+/// Action without which a service account acts for nobody.
+const ACT_FOR: &str = "member:act_for";
+/// Name of the custom role of the service account, in the directory.
+const ACTING: &str = "acting";
 
 /// Audience labels that cover the member, and others of the same scopes.
 pub const AUDIENCES: [&str; 9] = [
@@ -99,13 +102,42 @@ pub struct Case {
     pub is_mcp_key: bool,
     /// Slugs of the private workspaces among `main` and `side`.
     pub private: Names,
+    /// Service account that acts for the member, and whose token it is.
+    pub via: Option<Acting>,
+}
+
+/// A service account that acts for the member.
+#[derive(Clone, Debug)]
+pub struct Acting {
+    /// Custom role in the organisation, which is active and allows `member:act_for` besides.
+    pub role: Role,
+    /// Built-in role in the workspace `main`.
+    pub in_main: Option<&'static str>,
+}
+
+impl Acting {
+    /// Lets a service account act, with this role and a built-in role in the workspace `main`.
+    #[must_use]
+    pub fn new(mut role: Role, in_main: Option<&'static str>) -> Self {
+        role.deny.remove(ACT_FOR);
+        role.allow.insert(ACT_FOR.to_owned());
+        role.is_active = true;
+        Self { role, in_main }
+    }
 }
 
 impl Case {
-    /// Returns false for what the service rejects: an owner in a workspace, and a deleted role that
-    /// an administrator or an owner would replace.
+    /// Returns false for what the service rejects: an owner in a workspace, a deleted role that an
+    /// administrator or an owner would replace, and a service account that acts for an owner.
     #[must_use]
     pub fn is_possible(&self) -> bool {
+        let is_owner = match self.place {
+            Place::Organization => matches!(self.role, HeldRole::BuiltIn("owner")),
+            Place::Workspace(elsewhere) => elsewhere == "owner",
+        };
+        if self.via.is_some() && (is_owner || self.is_mcp_key) {
+            return false;
+        }
         match self.role {
             HeldRole::BuiltIn("owner") => self.place == Place::Organization && !self.is_redirected,
             HeldRole::BuiltIn("admin") => !self.is_redirected,
@@ -126,6 +158,10 @@ pub struct Site {
     pub(super) workspaces: BTreeMap<&'static str, WorkspaceId>,
     pub(super) other_source: SourceId,
     member: MemberId,
+    /// Service account that acts for the member.
+    bot: MemberId,
+    /// Custom role of the service account.
+    acting: RoleId,
     pub(super) session: Secret,
     mcp_keys: Vec<(Scope, Secret)>,
     tokens: BTreeMap<String, Secret>,
@@ -170,6 +206,11 @@ impl Site {
         });
         let member = seed.member(&member).await?.id;
         let tester = seed.trusted(member);
+        let acting = seed.role(&new_role(ACTING)).await?.id;
+        let bot = with(new_member("bot", RoleRef::Custom(acting)), |new| {
+            new.kind = MemberKind::ServiceAccount;
+        });
+        let bot = seed.member(&bot).await?.id;
         let mut all = all_labels();
         if let Some(count) = count {
             random.shuffle(&mut all);
@@ -206,6 +247,8 @@ impl Site {
             workspaces,
             other_source,
             member,
+            bot,
+            acting,
             mcp_keys,
             records,
         })
@@ -226,7 +269,7 @@ impl Site {
             HeldRole::BuiltIn(name) => (name.parse().expect("a role"), (*name).to_owned()),
             HeldRole::Custom(role) => {
                 directory.roles.insert(VARIED.to_owned(), role.clone());
-                self.vary(role, true).await?;
+                self.vary(self.varied, role, true).await?;
                 (RoleRef::Custom(self.varied), VARIED.to_owned())
             }
         };
@@ -261,7 +304,7 @@ impl Site {
             self.seed.assign(self.member, in_place(role)).await?;
         }
         if let HeldRole::Custom(role) = &case.role {
-            self.vary(role, role.is_active).await?;
+            self.vary(self.varied, role, role.is_active).await?;
         }
         let mut caller = Caller {
             teams: super::names([TEAM]),
@@ -277,8 +320,15 @@ impl Site {
             let found = keys.find(|(scope, _)| same(scope));
             found.expect("a scope of the MCP keys").1.clone()
         } else {
-            self.token(&case.scope).await?
+            let holder = case.via.as_ref().map_or(self.member, |_| self.bot);
+            self.token(holder, &case.scope).await?
         };
+        if let Some(acting) = &case.via {
+            directory
+                .roles
+                .insert(ACTING.to_owned(), acting.role.clone());
+            caller.via = Some(self.prepare_account(acting).await?);
+        }
         Ok((directory, caller, secret))
     }
 
@@ -298,8 +348,24 @@ impl Site {
         Ok(())
     }
 
-    /// Gives the custom role other actions.
-    async fn vary(&self, role: &Role, is_active: bool) -> Done<()> {
+    /// Gives the service account the roles with which it acts for the member.
+    async fn prepare_account(&self, acting: &Acting) -> Done<Account> {
+        self.vary(self.acting, &acting.role, true).await?;
+        let there = acting.in_main;
+        let there = there.map(|role| role.parse().expect("a role"));
+        let in_main = MemberAssignment::Workspace(self.workspaces[MAIN], there);
+        self.seed.assign(self.bot, in_main).await?;
+        let in_main = acting.in_main.iter();
+        Ok(Account {
+            role: ACTING.to_owned(),
+            workspace_roles: in_main
+                .map(|role| (MAIN.to_owned(), (*role).to_owned()))
+                .collect(),
+        })
+    }
+
+    /// Gives a custom role other actions.
+    async fn vary(&self, varied: RoleId, role: &Role, is_active: bool) -> Done<()> {
         let actions = RoleActionsUpdate::builder()
             .allow(action_set(&role.allow))
             .deny(action_set(&role.deny))
@@ -310,28 +376,36 @@ impl Site {
             .actions(actions)
             .build();
         let (service, owner) = (&self.seed.service, &self.seed.owner);
-        let varied = service
-            .roles()
-            .update(owner, ORG, self.varied, &update, None);
+        let varied = service.roles().update(owner, ORG, varied, &update, None);
         varied.await.map(drop)
     }
 
-    /// Returns a token of this scope.
-    async fn token(&mut self, scope: &Scope) -> Done<Secret> {
-        let known = format!("{scope:?}");
+    /// Returns a token of this scope; one of the service account can always be used to act.
+    async fn token(&mut self, holder: MemberId, scope: &Scope) -> Done<Secret> {
+        let known = format!("{holder} {scope:?}");
         if let Some(secret) = self.tokens.get(&known) {
             return Ok(secret.clone());
         }
         let workspaces = scope.workspaces.as_ref();
         let audience = scope.audience.as_ref();
-        let new = with(new_token(self.member, CredentialKind::Bearer), |new| {
+        let to_act = ActionSet::of(&[Action::MemberActFor]);
+        let to_act = if holder == self.bot {
+            to_act
+        } else {
+            ActionSet::EMPTY
+        };
+        let new = with(new_token(holder, CredentialKind::Bearer), |new| {
             new.lifetime = DAY;
             new.scope = TokenScope {
                 workspaces: workspaces.map(|slugs| {
                     let slugs = slugs.iter();
                     slugs.map(|slug| self.workspaces[slug.as_str()]).collect()
                 }),
-                actions: scope.actions.as_ref().map(action_set),
+                actions: scope
+                    .actions
+                    .as_ref()
+                    .map(action_set)
+                    .map(|set| set | to_act),
                 audience: audience.map(|labels| {
                     let labels = labels.iter();
                     labels

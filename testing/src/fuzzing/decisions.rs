@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use crate::authorization::{
-    AUDIENCES, Case, Extent, HeldRole, Names, Place, Reference, Role, Scope, Site,
+    AUDIENCES, Acting, Case, Extent, HeldRole, Names, Place, Reference, Role, Scope, Site,
 };
 
 /// Number of memories, whose labels depend on the input.
@@ -23,7 +23,8 @@ static ACTIONS: LazyLock<Names> = LazyLock::new(|| Reference::read().actions());
 /// ACTION…` and `inactive` say more; `inside NAME` if it is held in the workspace `main` only,
 /// where it replaces this role; `redirected` if another role was deleted in its favour; the scope,
 /// `workspaces SLUG…`, `actions ACTION…` and `audience LABEL…`; `private SLUG…`, the workspaces
-/// that are private; and `random NUMBER`, on which the memories and the uses depend. Unknown lines
+/// that are private; `via BASE ACTION…`, the role of a service account that acts for the member; and
+/// `random NUMBER`, on which the memories and the uses depend. Unknown lines
 /// and names are ignored.
 ///
 /// # Panics
@@ -47,6 +48,7 @@ fn parse(text: &[u8]) -> (Case, u64) {
         scope: Scope::default(),
         is_mcp_key: false,
         private: Names::new(),
+        via: None,
     };
     let mut custom = None;
     let mut of_role = Role {
@@ -77,6 +79,17 @@ fn parse(text: &[u8]) -> (Case, u64) {
             }
             ["actions", names @ ..] => case.scope.actions = Some(actions(names)),
             ["audience", names @ ..] => case.scope.audience = some_of(&AUDIENCES, names),
+            ["via", base, names @ ..] => {
+                let base = known(&BASES, base);
+                case.via = base.map(|base| {
+                    let role = Role {
+                        base: base.to_owned(),
+                        allow: actions(names),
+                        ..Role::default()
+                    };
+                    Acting::new(role, None)
+                });
+            }
             ["random", number] => random = number.parse().unwrap_or(random),
             _ => {}
         }

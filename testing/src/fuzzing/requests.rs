@@ -37,7 +37,7 @@ const CLAIMED_MAX: usize = 10;
 const MESSAGE_RETENTION: Duration = DAY.saturating_mul(7);
 /// Families of keys that change without an audit entry: they note that a credential was used, and
 /// that a message arrived, though it may change nothing.
-const UNAUDITED: [&str; 3] = ["credential_use", "due", "inbound_message"];
+const UNAUDITED: [&str; 4] = ["credential_use", "due", "inbound_message", "mcp_key_use"];
 
 /// A handled request of a script.
 #[derive(Clone, Copy, Debug)]

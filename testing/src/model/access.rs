@@ -3,17 +3,19 @@
 //! The oracle is [`authorization`](crate::authorization), which decides who may do what by the tables
 //! of the documentation.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use uuid::Uuid;
 
 use super::{Caller, ErrorResponse, Model, Org};
 use crate::authorization::{
-    self, Access, Actions, Change, Directory, Labels, Reference, Role, Scope, Use, Verdict, names,
+    self, Access, Account, Actions, Change, Directory, Labels, Reference, Role, Scope, Use,
+    Verdict, names,
 };
 use crate::client::REQUEST_ID;
 use knowledge_core::access::{
-    Action, ActionSet, Credential, CredentialKind, CredentialRecord, RoleRef, TokenScope,
+    Action, ActionSet, BuiltInRole, Credential, CredentialKind, CredentialRecord, MemberRef,
+    RoleRef, TokenScope,
 };
 use knowledge_core::api::Operation;
 use knowledge_core::model::{
@@ -38,6 +40,8 @@ pub(crate) struct Who {
     pub(crate) member: MemberId,
     pub(crate) credential: Option<CredentialId>,
     pub(crate) scope: TokenScope,
+    /// Service account that acts for the member.
+    pub(crate) via: Option<MemberId>,
     /// Inbound webhook that acts on behalf of the member.
     pub(crate) webhook: Option<InboundWebhookId>,
     /// Identifier of the request; `None` for what follows it.
@@ -122,6 +126,33 @@ impl Org {
         found.map_or_else(|| workspace.to_string(), |found| found.slug.clone())
     }
 
+    /// Returns a service account as it acts for another member, if it may.
+    fn acted_for(&self, account: &Who, wanted: &MemberRef) -> Option<Who> {
+        let held = &self.members[&account.member];
+        let actions = account.scope.actions;
+        let may_act = self.role_actions(held.role).contains("member:act_for")
+            && actions.is_none_or(|actions| actions.contains(Action::MemberActFor));
+        let mut members = self.members.values();
+        let member = members.find(|member| match wanted {
+            MemberRef::Id(id) => member.id == *id,
+            MemberRef::Handle(handle) => member.handle == *handle,
+        })?;
+        let teams = match held.role {
+            RoleRef::Custom(role) => self.roles[&role].act_for_teams.as_ref(),
+            RoleRef::BuiltIn(_) => None,
+        };
+        let is_in_reach =
+            teams.is_none_or(|teams| member.teams.iter().any(|team| teams.contains(team)));
+        let owner = RoleRef::BuiltIn(BuiltInRole::Owner);
+        let is_person = member.kind == MemberKind::User && member.role != owner;
+        let is_permitted = held.kind == MemberKind::ServiceAccount && may_act;
+        (is_permitted && is_person && is_in_reach).then(|| Who {
+            member: member.id,
+            via: Some(account.member),
+            ..account.clone()
+        })
+    }
+
     /// Returns the rules for a caller.
     pub(crate) fn rules<'o>(&'o self, who: &'o Who) -> Rules<'o> {
         let member = &self.members[&who.member];
@@ -140,18 +171,30 @@ impl Org {
                 id.to_string()
             }
         };
-        let least = (who.member, WorkspaceId(Uuid::nil()));
-        let held = self.overrides.range(least..);
-        let held = held.take_while(|((member, _), _)| *member == who.member);
-        let held = held.map(|((_, place), role)| (self.name_of(*place), name_of_role(*role)));
-        let workspace_roles = held.collect();
+        let mut roles_of = |holder: MemberId| {
+            let least = (holder, WorkspaceId(Uuid::nil()));
+            let held = self.overrides.range(least..);
+            let held = held.take_while(|((member, _), _)| *member == holder);
+            let held = held.map(|((_, place), role)| (self.name_of(*place), name_of_role(*role)));
+            let there: BTreeMap<String, String> = held.collect();
+            (name_of_role(self.members[&holder].role), there)
+        };
+        let (role, workspace_roles) = roles_of(who.member);
+        let via = who.via.map(|account| {
+            let (role, workspace_roles) = roles_of(account);
+            Account {
+                role,
+                workspace_roles,
+            }
+        });
         let caller = authorization::Caller {
             handle: member.handle.clone(),
             is_service_account: member.kind == MemberKind::ServiceAccount,
             teams: member.teams.iter().cloned().collect(),
-            role: name_of_role(member.role),
+            role,
             workspace_roles,
             scope: self.scope_of(&who.scope),
+            via,
         };
         Rules {
             org: self,
@@ -270,7 +313,7 @@ impl Rules<'_> {
     fn labels_of(&self, id: MemoryId, labels: &MemoryLabels) -> Labels {
         let memory = self.org.memories.get(&id);
         let is_own = memory.is_some_and(|memory| memory.content.created_by == self.who.member);
-        let is_edited = memory.is_some_and(|memory| memory.content.updated_by == self.who.member);
+        let is_edited = memory.is_some_and(|memory| memory.is_written_by(self.who));
         let handle = |is_theirs: bool| {
             if is_theirs {
                 self.access.caller.handle.as_str()
@@ -330,6 +373,7 @@ impl Model {
                 member: *member,
                 credential: None,
                 scope: TokenScope::default(),
+                via: None,
                 webhook: None,
                 request_id: Some(REQUEST_ID),
             },
@@ -353,6 +397,7 @@ impl Model {
                     member: token.member_id,
                     credential: Some(token.id),
                     scope: token.scope.clone(),
+                    via: None,
                     webhook: None,
                     request_id: Some(REQUEST_ID),
                 }
@@ -361,9 +406,16 @@ impl Model {
         let is_member = self
             .find_org(who.org)
             .is_some_and(|org| org.members.contains_key(&who.member));
-        is_member
-            .then_some(who)
-            .ok_or(ErrorResponse::Unauthenticated)
+        if !is_member {
+            return Err(ErrorResponse::Unauthenticated);
+        }
+        match &by.acting_for {
+            None => Ok(who),
+            Some(member) => {
+                let member = self.org(who.org).acted_for(&who, member);
+                member.ok_or(ErrorResponse::Forbidden)
+            }
+        }
     }
 
     /// Returns true if a credential is valid, apart from the one that it was created with.
@@ -417,6 +469,7 @@ impl Model {
             member,
             credential,
             scope,
+            via: None,
             webhook: None,
             request_id: Some(REQUEST_ID),
         })

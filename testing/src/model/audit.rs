@@ -30,6 +30,7 @@ pub(crate) struct AuditOperation {
     pub(crate) at: Timestamp,
     pub(crate) actor: Option<MemberId>,
     pub(crate) credential: Option<CredentialId>,
+    pub(crate) via: Option<MemberId>,
     pub(crate) webhook: Option<InboundWebhookId>,
     /// Identifier of the request; `None` for the operator and for what follows a request.
     pub(crate) request_id: Option<Uuid>,
@@ -115,6 +116,7 @@ impl AuditOperation {
             "at": self.at,
             "actor_id": self.actor,
             "credential_id": self.credential,
+            "via_id": self.via,
             "inbound_webhook_id": self.webhook,
             "client_address": null,
             "request_id": self.request_id,
@@ -251,6 +253,7 @@ impl Org {
             at,
             actor: who.map(|who| who.member),
             credential: who.and_then(|who| who.credential),
+            via: who.and_then(|who| who.via),
             webhook: who.and_then(|who| who.webhook),
             request_id: who.and_then(|who| who.request_id),
             action,

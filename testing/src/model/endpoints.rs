@@ -1,6 +1,6 @@
 //! Endpoints in both directions.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::audit::Audited;
 use super::{
@@ -140,7 +140,28 @@ impl Model {
     /// Returns an MCP key with its status.
     pub(crate) fn shown_mcp_key(&self, org: OrgId, key: &McpKey, now: Timestamp) -> McpKeySummary {
         let place = (key.workspace_id, None);
-        key.summary(self.status_of(org, key.owner(), place, ResourceState::Active, now))
+        let used = self.shown_uses.get(&key.id).copied();
+        let used = used.filter(|used| key.created_at <= *used && *used <= now);
+        let status = self.status_of(org, key.owner(), place, ResourceState::Active, now);
+        key.summary(used, status)
+    }
+
+    /// Takes the last uses of MCP keys from the response to a call: they are recorded apart from the
+    /// operations.
+    pub(crate) fn take_shown_uses(&mut self, response: Option<&Response>) {
+        self.shown_uses.clear();
+        let Some(body) = response.map(|response| &response.body) else {
+            return;
+        };
+        let lists = ["data", "mcp_keys"].map(|list| body.get(list).and_then(Value::as_array));
+        for shown in lists.into_iter().flatten().flatten().chain([body]) {
+            let field = |name: &str| shown.get(name).cloned().unwrap_or_default();
+            let id = serde_json::from_value(field("id"));
+            let used = serde_json::from_value(field("lastUsedAt"));
+            if let (Ok(id), Ok(used)) = (id, used) {
+                self.shown_uses.insert(id, used);
+            }
+        }
     }
 
     /// Returns the MCP keys of a workspace that have not expired, in order of their creation.

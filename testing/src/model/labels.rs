@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use serde_json::{Value, json};
+
 use super::{Org, Who};
 use crate::authorization::Verdict;
 use knowledge_core::access::{Action, TokenScope};
@@ -89,6 +91,7 @@ impl Org {
                 member: *member,
                 credential: None,
                 scope: TokenScope::default(),
+                via: None,
                 webhook: None,
                 request_id: None,
             };
@@ -106,6 +109,51 @@ impl Org {
             impact.members_losing += u32::from(loses);
         }
         impact
+    }
+
+    /// Returns the access filter of a workspace for a caller.
+    pub(crate) fn access_filter(
+        &self,
+        who: &Who,
+        workspace: WorkspaceId,
+        approved_only: bool,
+    ) -> Value {
+        let rules = self.rules(who);
+        let held = rules.actions_in(workspace);
+        let member = &self.members[&who.member];
+        let mut slugs: Vec<&String> = self.workspaces.values().map(|place| &place.slug).collect();
+        slugs.sort_unstable();
+        let teams = member.teams.iter();
+        let teams = teams.map(|team| label(AudienceScope::Team, team));
+        let places = slugs.into_iter();
+        let places = places.map(|slug| label(AudienceScope::Workspace, slug));
+        let own = [
+            label(AudienceScope::Org, &self.slug),
+            label(AudienceScope::User, &member.handle),
+        ];
+        let labels = own.into_iter().chain(teams).chain(places);
+        let audiences: Vec<_> = labels.filter(|label| rules.is_covered(label)).collect();
+        let mut sensitivities = vec!["public", "internal"];
+        for higher in ["confidential", "restricted"] {
+            if held.contains(&*format!("memory:read_{higher}")) {
+                sensitivities.push(higher);
+            }
+        }
+        let shows_all = held.contains("memory:review") && !approved_only;
+        let reviews: &[&str] = if shows_all {
+            &["pending", "approved", "rejected"]
+        } else {
+            &["approved"]
+        };
+        json!({
+            "workspace_id": workspace,
+            "audience_tags": audiences,
+            "sensitivity_labels": sensitivities,
+            "review_statuses": reviews,
+            "max_age": 60,
+            "format": "plain",
+            "filter": null,
+        })
     }
 
     /// Returns the labels of a workspace that a caller sees.

@@ -12,9 +12,9 @@ use crate::authorization::{Use, Verdict};
 use knowledge_core::ProblemCode;
 use knowledge_core::api::Operation;
 use knowledge_core::model::{
-    BulkItemErrorCode, EventType, MemberId, Memory as WireMemory, MemoryChange, MemoryContent,
-    MemoryDetails, MemoryId, MemoryLabels, MemorySummary, Quota, Recall, RecallId, ReviewStatus,
-    SensitivityLabel, SourceId, Timestamp, WorkspaceId,
+    BulkItemErrorCode, EventType, Memory as WireMemory, MemoryChange, MemoryContent, MemoryDetails,
+    MemoryId, MemoryLabels, MemorySummary, Quota, Recall, RecallId, ReviewStatus, SensitivityLabel,
+    SourceId, Timestamp, WorkspaceId,
 };
 use knowledge_core::service::{
     AuditAction, IngestOutcome, IngestResult, IngestedMemory, NewMemory,
@@ -128,7 +128,8 @@ impl Org {
         recall: &Recall,
         labels: impl Fn(MemoryId) -> Option<&'l MemoryLabels>,
     ) -> bool {
-        let is_own = recall.created_by == who.member && who.scope.audience.is_none();
+        let is_direct = who.scope.audience.is_none() && who.via.is_none();
+        let is_own = is_direct && recall.created_by == who.member;
         let mut cited = recall.memory_ids.iter();
         let rules = self.rules(who);
         let is_readable = |id, labels| rules.sight(id, labels) == Verdict::Everything;
@@ -137,11 +138,9 @@ impl Org {
 
     /// Returns true if a change decides the review of what the caller wrote itself.
     pub(crate) fn reviews_own(&self, who: &Who, id: MemoryId, change: &MemoryChange) -> bool {
-        let wrote = |memory: &Memory| {
-            [memory.content.created_by, memory.content.updated_by].contains(&who.member)
-        };
         let status = change.review_status;
-        self.memories.get(&id).is_some_and(wrote)
+        let memory = self.memories.get(&id);
+        memory.is_some_and(|memory| memory.is_written_by(who))
             && status.is_some_and(|status| status != ReviewStatus::Pending)
     }
 
@@ -255,9 +254,25 @@ impl Org {
 }
 
 impl Memory {
+    /// Returns true if a caller, or the service account that acts for it, added the memory or last
+    /// changed its text, for itself or for another member.
+    pub(crate) fn is_written_by(&self, who: &Who) -> bool {
+        let content = &self.content;
+        let writers = [
+            Some(content.created_by),
+            Some(content.updated_by),
+            content.created_via,
+            content.updated_via,
+        ];
+        let callers = [Some(who.member), who.via];
+        let mut writers = writers.iter().flatten();
+        writers.any(|writer| callers.contains(&Some(*writer)))
+    }
+
     /// Replaces the text by that of an ingested memory, which is to be reviewed again.
-    fn rewrite(&mut self, new: &NewMemory, by: MemberId, now: Timestamp) {
-        self.content.updated_by = by;
+    fn rewrite(&mut self, new: &NewMemory, by: &Who, now: Timestamp) {
+        self.content.updated_by = by.member;
+        self.content.updated_via = by.via;
         self.content.title.clone_from(&new.title);
         self.content.content.clone_from(&new.content);
         self.content.updated_at = now;
@@ -285,6 +300,7 @@ impl Memory {
                 created_by: self.content.created_by,
                 created_at: self.content.created_at,
                 updated_at: self.content.updated_at,
+                provenance: self.content.provenance.clone().filter(|_| is_readable),
             },
             content: shown(&self.content.content),
         }
@@ -378,7 +394,7 @@ impl Model {
                     let stored = stored.expect("a name belongs to a memory");
                     let before = stored.labels.clone();
                     if known.is_changed {
-                        stored.rewrite(memory, who.member, now);
+                        stored.rewrite(memory, who, now);
                     }
                     let after = stored.labels.clone();
                     let [old, new] = [&before, &after].map(|labels| labels_state(Some(labels)));
@@ -410,11 +426,12 @@ impl Model {
         now: Timestamp,
     ) -> Memory {
         let org = self.org_mut(who.org);
-        let audience = memory.audience_tag.clone();
+        let audience = memory.audience_tag.as_ref();
+        let audience = audience.unwrap_or(&org.workspaces[&workspace].audience);
         let labels = MemoryLabels {
             workspace_id: workspace,
             source_id: source,
-            audience: audience.unwrap_or_else(|| org.workspaces[&workspace].audience.clone()),
+            audience: audience.clone(),
             sensitivity: memory
                 .sensitivity_label
                 .unwrap_or(SensitivityLabel::Internal),
@@ -429,6 +446,9 @@ impl Model {
             created_at: now,
             updated_by: who.member,
             updated_at: now,
+            created_via: who.via,
+            updated_via: None,
+            provenance: None,
         };
         let added = Memory { labels, content };
         org.note_activity((None, &added.labels), false, now);

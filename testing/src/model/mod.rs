@@ -28,6 +28,7 @@ mod response;
 mod retention;
 mod retention_facts;
 mod roles;
+mod search;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -49,7 +50,7 @@ pub(crate) use self::response::Moment;
 pub use self::response::{Caller, ErrorResponse, Expected, Outcome, Response, agrees};
 use self::retention_facts::RetentionFacts;
 pub(crate) use self::roles::{OWNER, updated_role};
-use knowledge_core::access::{CredentialKind, CredentialRecord, RoleRef};
+use knowledge_core::access::{CredentialKind, CredentialRecord, RoleRef, TokenScope};
 use knowledge_core::limits::Limits;
 use knowledge_core::model::{
     ActivityDay, AudienceLabel, BulkResult, BulkUpdate, ChatId, ChatMessageId,
@@ -78,6 +79,8 @@ pub struct Model {
     tagged: Arc<BTreeMap<String, String>>,
     /// List and last position of each cursor.
     cursors: Arc<BTreeMap<String, (String, Uuid)>>,
+    /// Last uses of MCP keys in the response to the current call.
+    shown_uses: BTreeMap<CredentialId, Timestamp>,
     /// True while applying a call whose response was lost and has been reconstructed.
     pub(crate) is_recovering: bool,
     /// True after a failed maintenance, which leaves the announced statuses unknown.
@@ -113,8 +116,8 @@ pub(crate) struct Org {
     pub(crate) last_ingest: BTreeMap<WorkspaceId, Timestamp>,
     /// Activity by workspace and number of the day, without deletions.
     pub(crate) activity: BTreeMap<(WorkspaceId, i64), ActivityDay>,
-    /// Replays by member and idempotency key.
-    pub(crate) replays: BTreeMap<(MemberId, String), Replay>,
+    /// Replays by member, the service account that acts for it, and idempotency key.
+    pub(crate) replays: BTreeMap<(MemberId, Option<MemberId>, String), Replay>,
     /// Replays of erasures, with the end of their retention.
     pub(crate) erasure_replays: BTreeMap<(MemberId, String), (NewErasure, ErasureId, Timestamp)>,
     pub(crate) erasures: BTreeMap<ErasureId, Erasure>,
@@ -181,13 +184,13 @@ pub(crate) struct McpKey {
     pub(crate) created_through: Option<CredentialId>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) bound_until: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) proposal_source_id: Option<SourceId>,
     pub(crate) rotation_seconds: u64,
     pub(crate) rotates_at: Timestamp,
     pub(crate) expires_at: Timestamp,
     #[serde(skip)]
     pub(crate) workspace_id: WorkspaceId,
-    #[serde(skip)]
-    pub(crate) last_used_at: Option<Timestamp>,
 }
 
 impl McpKey {
@@ -203,14 +206,15 @@ impl McpKey {
         }
     }
 
-    fn summary(&self, status: ResourceStatus) -> McpKeySummary {
+    fn summary(&self, last_used_at: Option<Timestamp>, status: ResourceStatus) -> McpKeySummary {
         McpKeySummary {
             id: self.id,
             workspace_id: self.workspace_id,
             name: self.name.clone(),
             client: self.client,
             audience: self.audience.clone(),
-            last_used_at: self.last_used_at,
+            proposal_source_id: self.proposal_source_id,
+            last_used_at,
             rotates_at: Some(self.rotates_at),
             state: status.state,
             ended_reason: status.ended_reason,
@@ -378,6 +382,7 @@ impl Model {
             tags: Arc::default(),
             tagged: Arc::default(),
             cursors: Arc::default(),
+            shown_uses: BTreeMap::new(),
             is_recovering: false,
             lost_announcements: false,
         }
@@ -415,6 +420,26 @@ impl Model {
         let action = AuditAction::MemberCreate;
         let entry = AuditFacts::ok(member.id, (), member);
         org.audit_by_operator(action, entry, member.created_at);
+    }
+
+    /// Adds a custom role that an owner created, of whose request nothing is known.
+    ///
+    /// # Panics
+    /// If the model does not have the organisation.
+    pub fn add_role(&mut self, owner: &Member, role: &CustomRole) {
+        let who = Who {
+            org: role.org_id,
+            member: owner.id,
+            credential: None,
+            scope: TokenScope::default(),
+            via: None,
+            webhook: None,
+            request_id: None,
+        };
+        let org = self.org_mut(role.org_id);
+        org.roles.insert(role.id, role.clone());
+        let entry = AuditFacts::ok(role.id, (), role);
+        org.audit(&who, AuditAction::RoleCreate, entry, role.created_at);
     }
 
     /// Adds a token or session created by the operator.

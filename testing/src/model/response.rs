@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use knowledge_core::access::Credential;
+use knowledge_core::access::{Credential, MemberRef};
 use knowledge_core::api::{ErrorStyle, OperationSpec};
 use knowledge_core::model::{OrgId, Quota, Timestamp};
 use knowledge_core::service::{self, WithEtag};
@@ -23,6 +23,8 @@ pub struct Caller {
     pub name: String,
     /// Credential of the request.
     pub credential: Credential,
+    /// Member that the service account of the credential acts for.
+    pub acting_for: Option<MemberRef>,
 }
 
 impl fmt::Debug for Caller {
@@ -35,7 +37,11 @@ impl Caller {
     /// Returns the caller as the service takes it, with the client of the simulation.
     #[must_use]
     pub fn of_service(&self) -> service::Caller {
-        service::Caller::new(self.credential.clone()).with_client(CLIENT)
+        let caller = service::Caller::new(self.credential.clone()).with_client(CLIENT);
+        match &self.acting_for {
+            None => caller,
+            Some(member) => caller.act_for(member.clone()),
+        }
     }
 
     /// Returns the organisation that the credential names.
@@ -328,7 +334,7 @@ impl From<&Error> for ErrorResponse {
             Error::PreconditionFailed => Self::PreconditionFailed,
             Error::IdempotencyKeyReused => Self::IdempotencyKeyReused,
             Error::Conflict => Self::Conflict,
-            Error::Unavailable { .. } => Self::Unavailable,
+            Error::IndexIncomplete { .. } | Error::Unavailable { .. } => Self::Unavailable,
             Error::Internal { detail } => Self::Defect(detail.clone()),
             other => Self::Defect(other.to_string()),
         }

@@ -1,11 +1,11 @@
-//! Retention of chats and memories, by workspace.
+//! Retention of chats, memories and recalls, by workspace.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::retention_facts::RetentionFacts;
+use super::retention_facts::{DailyStep, RetentionFacts};
 use super::{AuditFacts, ChatFacts, LabelChanges, Memory, Org, labels_state};
 use knowledge_core::model::{
     ChatId, EventType, MemberId, MemoryId, Recall, RecallId, SensitivityLabel, Timestamp,
@@ -29,6 +29,11 @@ impl RetentionFacts {
         period.is_some_and(|period| memory.content.updated_at.plus(days(*period)) <= now)
     }
 
+    /// Returns true if the daily sweep goes on in a workspace without recalls.
+    fn is_swept_daily(&self) -> bool {
+        !self.memory_days.is_empty() || self.recall_days != 30 || !self.record_recalls
+    }
+
     fn has_expired(&self, chat: &ChatFacts, now: Timestamp) -> bool {
         let last = chat.chat.last_message_at;
         let by_period = self.period().is_some_and(|period| last.plus(period) <= now);
@@ -40,10 +45,12 @@ impl Org {
     /// Returns the retention of a workspace as it is on the wire.
     pub(crate) fn retention(&self, workspace: WorkspaceId) -> Value {
         let retention = self.retentions.get(&workspace);
-        let days = retention.map(|retention| &retention.memory_days);
+        let retention = retention.cloned().unwrap_or_default();
         json!({
-            "chat_days": retention.and_then(|retention| retention.chat_days),
-            "memory_days": days.cloned().unwrap_or_default(),
+            "chat_days": retention.chat_days,
+            "memory_days": retention.memory_days,
+            "recall_days": retention.recall_days,
+            "record_recalls": retention.record_recalls,
         })
     }
 
@@ -69,8 +76,10 @@ impl Org {
         });
         let days = days.filter_map(|(label, days)| Some((label, days?)));
         retention.memory_days = days.collect();
-        retention.memories_next = Some(now);
-        retention.next = now;
+        retention.recall_days = new.recall_days.unwrap_or(30);
+        retention.record_recalls = new.record_recalls.unwrap_or(true);
+        retention.step = Some(DailyStep::Memories);
+        retention.next = Some(now);
     }
 
     /// Returns true if a chat of a workspace has not expired.
@@ -91,6 +100,22 @@ impl Org {
             && self.keeps_chat(facts, now)
     }
 
+    /// Plans a daily sweep for a new recall of a workspace, unless one is running or planned.
+    pub(crate) fn cover_recall(&mut self, workspace: WorkspaceId, now: Timestamp) {
+        let retention = self.retentions.entry(workspace).or_default();
+        if retention.step.is_none() && retention.daily_next.is_none() {
+            let daily = recall_sweep_after(workspace, now);
+            retention.daily_next = Some(daily);
+            retention.next = Some(retention.next.map_or(daily, |next| next.min(daily)));
+        }
+    }
+
+    /// Returns true if searches of a workspace register recalls.
+    pub(crate) fn records_recalls(&self, workspace: WorkspaceId) -> bool {
+        let retention = self.retentions.get(&workspace);
+        retention.is_none_or(|retention| retention.record_recalls)
+    }
+
     /// Erases what has expired.
     ///
     /// Each round takes a step in every workspace in which something is due.
@@ -99,46 +124,57 @@ impl Org {
         self.retentions.retain(|id, _| workspaces.contains_key(id));
         loop {
             let due = self.retentions.iter();
-            let due = due.filter(|(_, retention)| retention.next <= now);
-            let due: BTreeSet<_> = due.map(|(id, facts)| (facts.next, *id)).collect();
+            let due = due.filter_map(|(id, facts)| Some((facts.next?, *id)));
+            let due: BTreeSet<_> = due.filter(|(next, _)| *next <= now).collect();
             if due.is_empty() {
                 return;
             }
             for (_, workspace) in due {
-                let retention = &self.retentions[&workspace];
-                let is_due = retention.memories_next.is_some_and(|next| next <= now);
-                if is_due || !retention.deleted.is_empty() {
-                    self.sweep_memories(workspace, now);
-                } else {
-                    self.sweep_chats(workspace, now);
+                let retention = self.retentions.get_mut(&workspace).expect("it is due");
+                let is_due = retention.daily_next.is_some_and(|next| next <= now);
+                let step = retention.step.take();
+                match step.or(is_due.then_some(DailyStep::Memories)) {
+                    Some(step) => self.sweep_daily(workspace, step, now),
+                    None => self.sweep_chats(workspace, now),
                 }
             }
         }
     }
 
-    /// Deletes the memories that have expired, or then the recalls that cite nothing else.
-    fn sweep_memories(&mut self, workspace: WorkspaceId, now: Timestamp) {
+    /// Takes a step of the daily sweep.
+    fn sweep_daily(&mut self, workspace: WorkspaceId, step: DailyStep, now: Timestamp) {
         let retention = self.retentions.get_mut(&workspace).expect("it is due");
-        retention.next = now;
-        let deleted = std::mem::take(&mut retention.deleted);
+        retention.next = Some(now);
         let mut entries = Vec::new();
-        let mut memories = 0;
-        if deleted.is_empty() {
-            retention.memories_next =
-                Some(now.plus(DAY)).filter(|_| !retention.memory_days.is_empty());
-            let found = self.memories.iter().filter(|(_, memory)| {
-                memory.labels.workspace_id == workspace && retention.is_expired(memory, now)
-            });
-            retention.deleted = found.map(|(id, _)| *id).collect();
-            let deleted = retention.deleted.clone();
-            for id in &deleted {
-                let state = labels_state(Some(&self.memories[id].labels));
-                entries.push(AuditFacts::ok(*id, state, ()));
+        let (mut memories, mut recalls) = (0, Vec::new());
+        match step {
+            DailyStep::Memories if !retention.memory_days.is_empty() => {
+                let found = self.memories.iter().filter(|(_, memory)| {
+                    memory.labels.workspace_id == workspace && retention.is_expired(memory, now)
+                });
+                let deleted: Vec<MemoryId> = found.map(|(id, _)| *id).collect();
+                retention.step = Some(match deleted.is_empty() {
+                    true => DailyStep::Recalls,
+                    false => DailyStep::Citing(deleted.clone()),
+                });
+                for id in &deleted {
+                    let state = labels_state(Some(&self.memories[id].labels));
+                    entries.push(AuditFacts::ok(*id, state, ()));
+                }
+                memories = deleted.len();
+                self.remove_memories(&deleted);
             }
-            memories = deleted.len();
-            self.remove_memories(&deleted);
+            DailyStep::Citing(deleted) => {
+                retention.step = Some(DailyStep::Recalls);
+                recalls = self.recalls_without_memories(&deleted);
+            }
+            DailyStep::Memories | DailyStep::Recalls => {
+                let is_planned = retention.is_swept_daily();
+                retention.daily_next = is_planned.then(|| now.plus(DAY));
+                let period = days(retention.recall_days);
+                recalls = self.expired_recalls(workspace, period, now);
+            }
         }
-        let recalls = self.recalls_without_memories(&deleted);
         for id in &recalls {
             self.remove_recall(*id, &mut entries);
         }
@@ -147,6 +183,23 @@ impl Org {
             entries.push(AuditFacts::ok(workspace, (), counts));
             self.audit_all(None, AuditAction::RetentionErase, None, entries, now);
         }
+    }
+
+    /// Returns the recalls of a workspace that are this old, and have no subscription.
+    fn expired_recalls(
+        &self,
+        workspace: WorkspaceId,
+        period: Duration,
+        now: Timestamp,
+    ) -> Vec<RecallId> {
+        let subscribed = self.subscriptions.values().map(|to| to.recall_id);
+        let subscribed: BTreeSet<RecallId> = subscribed.collect();
+        let expired = self.recalls.values().filter(|recall| {
+            recall.workspace_id == workspace
+                && recall.created_at.plus(period) <= now
+                && !subscribed.contains(&recall.id)
+        });
+        expired.map(|recall| recall.id).collect()
     }
 
     /// Erases the chats that have expired.
@@ -163,12 +216,17 @@ impl Org {
             let entry = AuditFacts::ok(workspace, (), counts);
             self.audit_by_operator(AuditAction::RetentionErase, entry, now);
         }
+        let mut recalls = self.recalls.values();
+        let has_recall = recalls.any(|recall| recall.workspace_id == workspace);
         let retention = self.retentions.get_mut(&workspace).expect("it is due");
+        if has_recall && retention.daily_next.is_none() {
+            retention.daily_next = Some(recall_sweep_after(workspace, now));
+        }
         let period = retention.period();
         let chats = period.map(|period| oldest.unwrap_or(now).plus(period));
-        match chats.into_iter().chain(retention.memories_next).min() {
-            Some(next) => retention.next = next,
-            None => drop(self.retentions.remove(&workspace)),
+        retention.next = chats.into_iter().chain(retention.daily_next).min();
+        if retention.next.is_none() {
+            self.retentions.remove(&workspace);
         }
     }
 
@@ -196,6 +254,16 @@ impl Org {
         let bare = self.recalls.values().filter(is_bare);
         bare.map(|recall| recall.id).collect()
     }
+}
+
+/// Returns the time of the next sweep that only recalls are a reason for: once a day, at a time
+/// that the workspace decides.
+fn recall_sweep_after(workspace: WorkspaceId, now: Timestamp) -> Timestamp {
+    let day = i64::try_from(DAY.as_millis()).expect("a day");
+    let of_day = i64::try_from(workspace.0.as_u128() % DAY.as_millis()).expect("part of a day");
+    let today = now.as_millis().div_euclid(day) * day + of_day;
+    let is_past = today <= now.as_millis();
+    Timestamp::from_millis(today + if is_past { day } else { 0 })
 }
 
 /// Returns the counts of an entry of the audit log.

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use super::access::possible_actions;
 use super::{ErrorResponse, Org, RequestErrors, Who};
-use crate::authorization::Actions;
+use crate::authorization::{Actions, Reference};
 use knowledge_core::ProblemCode;
-use knowledge_core::access::{Action, BuiltInRole, RoleRef};
+use knowledge_core::access::{BuiltInRole, RoleRef};
 use knowledge_core::model::{
     CustomRole, CustomRoleUpdate, Member, MemberId, RoleActions, RoleId, WorkspaceId,
 };
@@ -144,6 +144,9 @@ pub(crate) fn updated_role(role: &CustomRole, update: &CustomRoleUpdate) -> Cust
     if let Some(is_active) = update.is_active {
         role.is_active = is_active;
     }
+    if let Some(teams) = &update.act_for_teams {
+        role.act_for_teams.clone_from(teams);
+    }
     if let Some(actions) = update.actions {
         role.actions.allow = actions.allow.unwrap_or(role.actions.allow);
         role.actions.deny = actions.deny.unwrap_or(role.actions.deny);
@@ -230,8 +233,8 @@ impl Org {
         let added = after.iter().filter(|team| !before.contains(team));
         let removed = before.iter().filter(|team| !after.contains(team));
         let mut changed = added.chain(removed);
-        self.rules(who).actions().len() < Action::ALL.len()
-            && changed.any(|team| !own.contains(team))
+        let all = Reference::read().built_in_actions("admin");
+        !all.is_subset(&self.rules(who).actions()) && changed.any(|team| !own.contains(team))
     }
 
     /// Assigns a role to a member, or removes that in a workspace.

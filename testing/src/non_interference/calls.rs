@@ -13,21 +13,28 @@ use knowledge_core::model::MemoryId;
 /// Identifier of no record.
 const UNKNOWN: &str = "00000000-0000-0000-0000-0000ffff0000";
 /// Operations that name memories, or change what exists, which most of the calls are of.
-const ON_MEMORIES: [Operation; 15] = [
+const ON_MEMORIES: [Operation; 22] = [
     Operation::GetMemory,
     Operation::ListMemories,
     Operation::ListLabels,
     Operation::BulkUpdateMemories,
     Operation::IngestMemories,
     Operation::CheckMemoryAccess,
+    Operation::GetAccessFilter,
     Operation::UpdateMemory,
     Operation::CreateRecall,
+    Operation::CreateRecall,
+    Operation::SearchRecalls,
+    Operation::SearchRecalls,
     Operation::ListRecalls,
     Operation::GetRecall,
+    Operation::UpdateRecall,
     Operation::CreateMemory,
     Operation::DeleteMemory,
     Operation::ListChats,
     Operation::CreateErasure,
+    Operation::CreateErasure,
+    Operation::ListErasures,
     Operation::SetRetention,
 ];
 /// Operations that require an `Idempotency-Key`.
@@ -142,7 +149,7 @@ impl World {
     }
 
     /// Returns a memory: visible, hidden, deleted or unknown.
-    fn memory(&self, choices: &mut Choices<'_>) -> String {
+    pub(super) fn memory(&self, choices: &mut Choices<'_>) -> String {
         if choices.once_in(8) {
             return UNKNOWN.to_owned();
         }
@@ -150,7 +157,8 @@ impl World {
         known.unwrap_or_else(|| UNKNOWN.to_owned())
     }
 
-    fn id(&self, choices: &mut Choices<'_>, collection: &str) -> String {
+    /// Returns an identifier of a collection, as it occurs in paths.
+    pub(super) fn id(&self, choices: &mut Choices<'_>, collection: &str) -> String {
         let known = match collection {
             "memories" => return self.memory(choices),
             "workspaces" | "workspace-roles" => {
@@ -311,6 +319,21 @@ impl World {
                 };
                 json!({ "query": "Where?", "memory_ids": ids })
             }
+            Operation::SearchRecalls => {
+                let mut body = json!({
+                    "limit": 1 + choices.below(4), "record": choices.once_in(2),
+                });
+                if choices.once_in(3) {
+                    let candidate = |id| json!({ "memory_id": id });
+                    let named = [self.memory(choices), self.memory(choices)].map(candidate);
+                    body["candidates"] = json!(named);
+                }
+                if body["candidates"].is_null() || choices.once_in(2) {
+                    body["query"] = json!(TEXTS[choices.below(2)]);
+                }
+                body
+            }
+            Operation::UpdateRecall => json!({ "memory_ids": [self.memory(choices)] }),
             Operation::CreateErasure => self.erasure(choices),
             Operation::SetRetention => {
                 let mut body = json!({ "chat_days": 1 + choices.below(3) });

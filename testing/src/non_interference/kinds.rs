@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::authorization::{Caller, Directory, Role, Scope, names};
-use crate::call::ApiCall;
+use crate::authorization::{Account, Caller, Directory, Role, Scope, names};
+use crate::call::{ACT_FOR, ApiCall};
 use crate::requests::{
     ADMIN, DAY, MEMBER, VIEWER, new_mcp_key, new_member, new_role, new_token, with,
 };
@@ -13,7 +13,7 @@ use crate::seed::Seed;
 use knowledge_core::Error;
 use knowledge_core::access::{ActionSet, BaseRole, CredentialKind, RoleRef, Secret, TokenScope};
 use knowledge_core::api::Authentication;
-use knowledge_core::model::{MemberId, RoleActions, RoleId, WorkspaceId};
+use knowledge_core::model::{MemberId, MemberKind, RoleActions, RoleId, WorkspaceId};
 use knowledge_core::service::MemberAssignment;
 
 /// Handle of the principal.
@@ -40,6 +40,8 @@ pub(super) enum Kind {
     AudienceList,
     /// MCP key of an administrator.
     McpKey,
+    /// Token of a service account that acts for an administrator, and may do less.
+    ServiceAccount,
 }
 
 const FEW_ACTIONS: [&str; 7] = [
@@ -60,6 +62,12 @@ const CUSTOM_ALLOW: [&str; 8] = [
     "connector:manage",
     "mcp_key:manage",
     "citation_subscription:manage",
+];
+/// Actions that the service account has besides those of a member.
+const ACTING_ALLOW: [&str; 3] = [
+    "member:act_for",
+    "memory:read_confidential",
+    "memory:delete",
 ];
 const LIST: [&str; 2] = ["workspace:main", "team:legal"];
 const KEY_LABEL: &str = "workspace:main";
@@ -84,10 +92,13 @@ impl Principal {
             Authentication::Session => &self.session,
             _ => token,
         };
-        let call = ApiCall {
+        let mut call = ApiCall {
             credential: Some(credential.clone()),
             ..call.clone()
         };
+        if self.caller.via.is_some() && *credential == self.token {
+            call.add_header(ACT_FOR, self.member.to_string());
+        }
         call.request()
     }
 }
@@ -100,7 +111,7 @@ fn actions(names: &[&str]) -> ActionSet {
 }
 
 impl Kind {
-    pub(super) const ALL: [Self; 10] = [
+    pub(super) const ALL: [Self; 11] = [
         Self::Viewer,
         Self::Member,
         Self::TeamMember,
@@ -111,6 +122,7 @@ impl Kind {
         Self::FewActions,
         Self::AudienceList,
         Self::McpKey,
+        Self::ServiceAccount,
     ];
 
     fn is_admin(self) -> bool {
@@ -210,6 +222,11 @@ impl Kind {
             let key = service.mcp_keys().create(&by, workspaces[0], &key);
             token = key.await?.secret.expect("a new key has a secret");
         }
+        if let Self::ServiceAccount = self {
+            let (account, acting) = service_account(seed, directory).await?;
+            caller.via = Some(account);
+            token = acting;
+        }
         Ok(Principal {
             member,
             token,
@@ -218,6 +235,37 @@ impl Kind {
             caller,
         })
     }
+}
+
+/// Creates the service account, and returns its token; its role is added to the directory.
+async fn service_account(
+    seed: &Seed,
+    directory: &mut Directory,
+) -> Result<(Account, Secret), Error> {
+    let new = with(new_role("acting"), |new| {
+        new.base_role = BaseRole::Member;
+        new.actions.allow = actions(&ACTING_ALLOW);
+    });
+    let documented = Role {
+        base: "member".to_owned(),
+        allow: names(ACTING_ALLOW),
+        is_active: true,
+        ..Role::default()
+    };
+    directory.roles.insert("acting".to_owned(), documented);
+    let role = RoleRef::Custom(seed.role(&new).await?.id);
+    let bot = with(new_member("bot", role), |new| {
+        new.kind = MemberKind::ServiceAccount;
+    });
+    let bot = seed.member(&bot).await?.id;
+    let token = with(new_token(bot, CredentialKind::Bearer), |new| {
+        new.lifetime = LIFETIME;
+    });
+    let account = Account {
+        role: "acting".to_owned(),
+        ..Account::default()
+    };
+    Ok((account, seed.issue(&token).await?.secret))
 }
 
 /// Creates the custom role, and adds it to the directory.

@@ -2,9 +2,10 @@
 //!
 //! [`check_non_interference`] generates a principal and two worlds that are alike in all that it may
 //! know. They differ in hidden memories, in texts that it may not read, and in recalls and chats
-//! of others. The principal makes the same calls of all operations in both, while others change
-//! hidden things in only one of them. Clock and randomness are those of a simulation, so all
-//! responses have to be equal byte for byte: status, headers and body.
+//! of others. The principal makes the same calls of all operations in both, and sends the same
+//! messages to the endpoint for assistants, while others change hidden things in only one of them.
+//! Clock and randomness are those of a simulation, so all responses have to be equal byte for byte:
+//! status, headers and body.
 //!
 //! What is hidden is decided by [`authorization`](crate::authorization), not by the service. What
 //! responses may tell nevertheless is in [`EXCEPTIONS`].
@@ -29,6 +30,7 @@ mod deliveries;
 mod gate;
 mod hidden;
 mod kinds;
+mod messages;
 mod planted;
 mod private;
 mod removals;
@@ -132,7 +134,7 @@ pub(crate) struct Scenario {
     has_removals: bool,
     /// Memories, each by the choices that its attributes follow from.
     memories: Vec<Bytes16>,
-    /// Calls of the principal and of others, each by its choices.
+    /// Calls and messages of the principal, and what others do, each by its choices.
     moves: Vec<Bytes16>,
 }
 

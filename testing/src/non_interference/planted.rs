@@ -1,12 +1,13 @@
 //! Defects put back over the correct service, as a test of the property itself.
 //!
-//! Each is a defect that the service once had. It is planted outside the service: from stored
-//! records that are hidden from the principal, it alters a response into that of the defective
-//! service. The property has to find each defect.
+//! The first five are defects that the service once had. Each is planted outside the service: from
+//! stored records that are hidden from the principal, it alters a response into that of the
+//! defective service. The property has to find each defect.
 
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
 
+use super::messages::Message;
 use super::world::World;
 use crate::call::{ApiCall, IDEMPOTENCY_KEY};
 use knowledge_core::Error;
@@ -28,27 +29,42 @@ pub enum PlantedDefect {
     ReplayWithoutAccess,
     /// The cursor of a page follows from hidden rows too.
     CursorOverHidden,
+    /// A search ranks over all memories, and removes the hidden ones from the best of them.
+    FilterAfterRanking,
+    /// A search weighs words by the numbers of all memories.
+    StatisticsOverEverything,
+    /// A service account reads for a member what the member may read, and it may not.
+    ActWithoutIntersection,
+    /// The tool `fetch` answers `forbidden` for a hidden memory and `not_found` for an unknown one.
+    FetchOfHidden,
 }
 
 impl PlantedDefect {
     /// All planted defects.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 9] = [
         Self::IngestOverHidden,
         Self::ForbiddenForHidden,
         Self::SourcesOfOthers,
         Self::ReplayWithoutAccess,
         Self::CursorOverHidden,
+        Self::FilterAfterRanking,
+        Self::StatisticsOverEverything,
+        Self::ActWithoutIntersection,
+        Self::FetchOfHidden,
     ];
 
-    /// Operation whose responses it alters.
+    /// Operation whose responses it alters; `None` for results of a tool.
     #[must_use]
-    pub fn operation(self) -> Operation {
-        match self {
+    pub fn operation(self) -> Option<Operation> {
+        Some(match self {
             Self::IngestOverHidden => Operation::IngestMemories,
             Self::ForbiddenForHidden | Self::ReplayWithoutAccess => Operation::BulkUpdateMemories,
             Self::SourcesOfOthers => Operation::ListSources,
             Self::CursorOverHidden => Operation::ListMemories,
-        }
+            Self::FilterAfterRanking | Self::StatisticsOverEverything => Operation::SearchRecalls,
+            Self::ActWithoutIntersection => Operation::GetMemory,
+            Self::FetchOfHidden => return None,
+        })
     }
 
     /// Returns the response of a service with this defect.
@@ -58,7 +74,7 @@ impl PlantedDefect {
         call: &ApiCall,
         response: Response<bytes::Bytes>,
     ) -> Result<Response<bytes::Bytes>, Error> {
-        if call.operation != self.operation() {
+        if self.operation() != Some(call.operation) {
             return Ok(response);
         }
         let (mut parts, body) = response.into_parts();
@@ -110,8 +126,49 @@ impl PlantedDefect {
                     json["next_cursor"] = json!(following.0.simple().to_string());
                 }
             }
+            Self::FilterAfterRanking if is_success => {
+                // As many places as hidden memories with a word of the query take.
+                let hidden = world.hidden_in(&call.path).await?.len();
+                let limit = usize::try_from(call.json()["limit"].as_u64().unwrap_or(10));
+                let left = limit.unwrap_or(usize::MAX).saturating_sub(hidden);
+                let results = json["results"].as_array_mut();
+                results.into_iter().for_each(|found| found.truncate(left));
+            }
+            Self::StatisticsOverEverything if is_success => {
+                let hidden = world.hidden_in(&call.path).await?.len() as f64;
+                for found in json["results"].as_array_mut().into_iter().flatten() {
+                    let score = found["score"].as_f64();
+                    found["score"] = json!(score.map(|score| score * (1.0 + hidden)));
+                }
+            }
+            Self::ActWithoutIntersection if world.pat.caller.via.is_some() => {
+                let request = world.pat.request(call, &world.pat.full_token);
+                return Ok(world.api.handle(request).await);
+            }
             _ => return Ok(Response::from_parts(parts, body)),
         }
+        parts.headers.remove("content-length");
+        Ok(Response::from_parts(parts, json.to_string().into()))
+    }
+
+    /// Returns the response of a service with this defect to a message.
+    pub(super) async fn alter_result(
+        self,
+        world: &World,
+        message: &Message,
+        response: Response<bytes::Bytes>,
+    ) -> Result<Response<bytes::Bytes>, Error> {
+        let fetched = message.fetched().filter(|_| self == Self::FetchOfHidden);
+        let Some(id) = fetched else {
+            return Ok(response);
+        };
+        let (mut parts, body) = response.into_parts();
+        let mut json: Value = serde_json::from_slice(&body).unwrap_or_default();
+        let is_refused = json["result"]["isError"] == true;
+        if !is_refused || world.labels(id).await?.is_none() {
+            return Ok(Response::from_parts(parts, body));
+        }
+        json["result"]["content"][0]["text"] = json!("forbidden: forbidden");
         parts.headers.remove("content-length");
         Ok(Response::from_parts(parts, json.to_string().into()))
     }

@@ -11,7 +11,7 @@ use knowledge_core::store::MemoryStore;
 
 /// Cases that the tests of this workspace run.
 fn config() -> Config {
-    Config::new(600).with_seed(1)
+    Config::new(1_200).with_seed(1)
 }
 
 #[test]
@@ -98,6 +98,13 @@ const REACHED: &[&[&str]] = &[
         "idempotent-replayed",
     ],
     &["GET /v1/erasures", "\"status\":\"running\""],
+    &["POST /mcp", "tools/list {", "-> 200", "\"name\":\"recall\""],
+    &["POST /mcp", "server/discover {", "-> 200"],
+    &["POST /mcp", "\"name\":\"recall\"", "\"recall_id\":\""],
+    &["POST /mcp", "\"name\":\"fetch\"", "\"structuredContent\":{"],
+    &["POST /mcp", "\"name\":\"fetch\"", "\"not_found: "],
+    &["POST /mcp", "\"name\":\"list_memories\"", "\"memories\":[{"],
+    &["POST /mcp?workspace=", "tools/call {", "-> 404"],
     &[
         "PUT /v1/workspaces/",
         "/retention",

@@ -1,6 +1,7 @@
 //! The run of one world.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -8,6 +9,7 @@ use http::Response;
 use serde_json::Value;
 
 use super::choices::Choices;
+use super::messages::Message;
 use super::planted::PlantedDefect;
 use super::world::World;
 use super::{EXCEPTIONS, Scenario};
@@ -17,7 +19,7 @@ use knowledge_core::Error;
 use knowledge_core::api::Operation;
 use knowledge_core::store::Store;
 
-/// The calls of the principal in one world, each with its response.
+/// The calls and messages of the principal in one world, each with its response.
 #[derive(Default)]
 pub(super) struct Transcript {
     pub(super) lines: Vec<String>,
@@ -83,6 +85,11 @@ async fn run(
                     world.note_result(&call, &response);
                 }
             }
+            23 => {
+                let message = world.message(&mut choices);
+                let line = tell(&mut world, &message, planted).await?;
+                transcript.lines.push(line);
+            }
             _ => {
                 if let Some(call) = world.call(&mut choices) {
                     let line = send(&mut world, &call, planted).await?;
@@ -112,12 +119,32 @@ async fn send(
     world.note_result(call, &response);
     let response = comparable(call.operation, response);
     world.listen(call, &response);
+    Ok(line(call, response))
+}
+
+/// Sends a message of the principal, and returns it with its response as text.
+async fn tell(
+    world: &mut World,
+    message: &Message,
+    planted: Option<PlantedDefect>,
+) -> Result<String, Error> {
+    let request = message.request(&world.pat);
+    let mut response = world.api.handle(request).await;
+    if let Some(planted) = planted {
+        response = planted.alter_result(world, message, response).await?;
+    }
+    world.hear(&response);
+    Ok(line(message, response))
+}
+
+/// Returns what was asked, and the response as text.
+fn line(asked: &impl fmt::Display, response: Response<Bytes>) -> String {
     let (parts, body) = response.into_parts();
     let body = String::from_utf8_lossy(&body);
-    Ok(format!(
-        "{call}\n     -> {} {:?} {body}",
+    format!(
+        "{asked}\n     -> {} {:?} {body}",
         parts.status, parts.headers
-    ))
+    )
 }
 
 /// Removes the declared exceptions from a response, so that no later call depends on them.

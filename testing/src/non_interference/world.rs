@@ -227,6 +227,9 @@ impl World {
         if let Some(cursor) = body["next_cursor"].as_str() {
             self.cursors.insert(call.path.clone(), cursor.to_owned());
         }
+        if body["recall_id"].is_string() {
+            self.cite_found(&body["results"], "memory_id");
+        }
         let items = [&body["data"], &body["memories"]].map(Value::as_array);
         let items = items.into_iter().flatten().flatten();
         for item in [&body, &body["data"]].into_iter().chain(items) {
@@ -325,6 +328,13 @@ impl World {
     /// Returns the principal as a caller that the host vouches for.
     pub(super) fn trusted_pat(&self) -> Caller {
         self.seed.trusted(self.pat.member)
+    }
+
+    /// Notes that the recall of a search cites what was found, each memory with this field.
+    pub(super) fn cite_found(&mut self, found: &Value, field: &str) {
+        let found = found.as_array().into_iter().flatten();
+        let found = found.filter_map(|found| found[field].as_str()?.parse().ok().map(MemoryId));
+        self.cite(&found.collect());
     }
 
     /// Notes that a recall may cite these memories.

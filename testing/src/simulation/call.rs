@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::indeterminate::Changes;
 use super::world::{OrgState, World};
-use crate::call::ApiCall;
+use crate::call::{ACT_FOR, ApiCall};
 use crate::client::CLIENT;
 use crate::model::{Asked, Caller, ErrorResponse, Expected, Model, Moment, Outcome, Response};
 use knowledge_core::access::Credential;
@@ -185,7 +185,11 @@ impl Call {
             Some(Credential::Secret(secret)) => Some(secret.clone()),
             None => None,
         };
-        let call = self.0.api_call(now)?;
+        let mut call = self.0.api_call(now)?;
+        let member = self.caller().and_then(|caller| caller.acting_for.as_ref());
+        if let Some(member) = member {
+            call.add_header(ACT_FOR, member.to_string());
+        }
         Some(ApiCall { credential, ..call })
     }
 }
@@ -219,6 +223,7 @@ impl Model {
     /// `learned` is the actual response, from which the model takes only what the service created.
     /// A rejected call changes nothing.
     pub fn apply(&mut self, call: &Call, now: Timestamp, learned: Option<&Response>) -> Expected {
+        self.take_shown_uses(learned);
         let request: &dyn Request = call.request();
         let expected = request.expected(self, &Moment { now, learned });
         expected.map_err(|errors| {

@@ -6,17 +6,17 @@ use serde_json::json;
 
 use crate::call::{ApiCall, IDEMPOTENCY_KEY};
 use knowledge_core::model::{
-    AccessCheck, AuditLogId, BulkUpdate, ChatId, CitationFilter, ConnectorId, CredentialId,
-    CustomRoleUpdate, DeliveryId, DeliveryStatus, ErasureId, InboundWebhookId,
+    AccessCheck, AccessFilterOptions, AuditLogId, BulkUpdate, ChatId, CitationFilter, ConnectorId,
+    CredentialId, CustomRoleUpdate, DeliveryId, DeliveryStatus, ErasureId, InboundWebhookId,
     InboundWebhookUpdate, MemberId, MemoryFilter, MemoryId, MemoryUpdate, NewCitationSubscription,
-    NewCustomRole, NewErasure, NewInboundWebhook, NewWebhook, OrgId, RecallId, RoleId, SourceId,
-    SubscriptionId, WebhookId, WebhookUpdate, WorkspaceId,
+    NewCustomRole, NewErasure, NewInboundWebhook, NewWebhook, OrgId, RecallId, RecallSearch,
+    RoleId, SourceId, SubscriptionId, WebhookId, WebhookUpdate, WorkspaceId,
 };
 use knowledge_core::service::{
     ActivityDays, AuditFilter, ConnectorUpdate, CreateMemory, DeleteRole, Endpoint, IdempotencyKey,
     IfMatch, InboundBatch, IngestBatch, MemberUpdate, NewApiToken, NewChat, NewConnector,
     NewMcpKey, NewMember, NewRecall, NewRetention, NewSource, NewWorkspaceAccess, PageRequest,
-    SyncOutcome, SyncReport,
+    RecallUpdate, SyncOutcome, SyncReport,
 };
 
 /// Part of a request.
@@ -96,7 +96,7 @@ bodies! {
     InboundBatch, InboundWebhookUpdate, IngestBatch, MemberUpdate, MemoryUpdate, NewApiToken,
     NewChat, NewCitationSubscription, NewConnector, NewCustomRole, NewErasure, NewInboundWebhook,
     NewMcpKey, NewMember, NewRecall, NewRetention, NewSource, NewWebhook, NewWorkspaceAccess,
-    WebhookUpdate,
+    RecallSearch, RecallUpdate, WebhookUpdate,
 }
 
 references! {
@@ -107,6 +107,10 @@ references! {
     CitationFilter as CitationFilter: |filter, call| call.add_filter(filter);
     ActivityDays as ActivityDays: |days, call| {
         days.days.iter().for_each(|days| call.add_query("days", days));
+    };
+    AccessFilterOptions as AccessFilterOptions: |options, call| {
+        let approved_only = options.approved_only.iter();
+        approved_only.for_each(|flag| call.add_query("approved_only", flag));
     };
     IdempotencyKey as IdempotencyKey: |key, call| call.add_header(IDEMPOTENCY_KEY, key.as_str());
     PageRequest as PageRequest: |page, call| {

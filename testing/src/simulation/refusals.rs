@@ -6,7 +6,7 @@ use super::call::Call;
 use super::indeterminate::{Changes, Contents};
 use super::run::{Divergence, Simulation};
 use crate::call::ApiCall;
-use crate::model::AuditFacts;
+use crate::model::{AuditFacts, Caller, ErrorResponse};
 use knowledge_core::access::Secret;
 use knowledge_core::internals::keys;
 use knowledge_core::model::{OrgId, Timestamp};
@@ -88,7 +88,18 @@ impl Simulation {
         let Some(kind) = spec.authentication.credential() else {
             return Ok(());
         };
-        let Ok(who) = self.model.authenticate(by, kind, now) else {
+        let who = match self.model.authenticate(by, kind, now) {
+            // That it may not act for the member is refused to the service account.
+            Err(ErrorResponse::Forbidden) => {
+                let account = Caller {
+                    acting_for: None,
+                    ..by.clone()
+                };
+                self.model.authenticate(&account, kind, now)
+            }
+            who => who,
+        };
+        let Ok(who) = who else {
             return Ok(());
         };
         let action = match spec.audit_actions {
@@ -97,8 +108,10 @@ impl Simulation {
         };
         let secret = api_call.credential.as_ref().map(Secret::expose);
         let named = named(&api_call, who.org);
-        let what = format!("{secret:?} {:?} {named:?}", spec.audit_actions);
-        let earlier = self.model.org(who.org).refusals.get(&who.member);
+        let member = &by.acting_for;
+        let what = format!("{secret:?} {member:?} {:?} {named:?}", spec.audit_actions);
+        let sender = who.via.unwrap_or(who.member);
+        let earlier = self.model.org(who.org).refusals.get(&sender);
         let mut refusals = earlier.cloned().unwrap_or_default();
         if !refusals.record(what, now) {
             return Ok(());
@@ -121,7 +134,7 @@ impl Simulation {
             }
         }
         let org = self.model.org_mut(who.org);
-        org.refusals.insert(who.member, refusals);
+        org.refusals.insert(sender, refusals);
         let refused = |resource: (ResourceKind, Uuid)| AuditFacts {
             outcome: "forbidden",
             ..AuditFacts::ok(resource, (), ())

@@ -7,9 +7,7 @@ use uuid::Uuid;
 use super::call::{Call, Request};
 use super::world::{Entity, OrgState, PlacedEntity, WORKSPACES, World, unknown};
 use crate::model::Caller;
-use crate::strategies::{
-    Actor, CastMember, CredentialUse, CursorRef, EntityRef, EtagRef, PageRef, RoleEntityRef,
-};
+use crate::strategies::{Actor, CastMember, CursorRef, EntityRef, EtagRef, PageRef, RoleEntityRef};
 use knowledge_core::access::{CredentialKind, RoleRef};
 use knowledge_core::model::{AudienceLabel, MemberId, MemoryId, RoleId, SourceId, WorkspaceId};
 use knowledge_core::service::{Endpoint, IfMatch, PageRequest};
@@ -42,17 +40,6 @@ impl View<'_> {
         let mut own = self.own.workspaces.iter();
         let slug = WORKSPACES.get(own.position(|own| *own == workspace)?)?;
         format!("workspace:{slug}").parse().ok()
-    }
-
-    /// Returns the workspace of an MCP key that a caller uses.
-    pub(super) fn workspace_of_key(&self, credential: CredentialUse) -> WorkspaceId {
-        let keys = &self.own.mcp_keys;
-        match credential {
-            CredentialUse::McpKey(number) if !keys.is_empty() => {
-                keys[usize::from(number) % keys.len()].1
-            }
-            _ => self.own.workspaces[0],
-        }
     }
 
     pub(super) fn workspace(&self, entity: EntityRef) -> WorkspaceId {

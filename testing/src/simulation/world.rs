@@ -1,17 +1,19 @@
 //! Two organisations with equal names, and the entities that calls have created in them.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use uuid::Uuid;
 
 use crate::model::Caller;
 use crate::model::Model;
-use crate::requests::{new_member, new_token, new_workspace, with};
+use crate::requests::{new_member, new_role, new_token, new_workspace, with};
 use crate::seed::Seed;
 use crate::strategies::{CastMember, CredentialUse};
 use knowledge_core::Error;
 use knowledge_core::access::{
-    Action, ActionSet, BuiltInRole, Credential, CredentialKind, RoleRef, Secret, TokenScope,
+    Action, ActionSet, BuiltInRole, Credential, CredentialKind, MemberRef, RoleRef, Secret,
+    TokenScope,
 };
 use knowledge_core::model::{
     AuditLogId, BulkUpdate, ChatId, ConnectorId, CredentialId, DeliveryId, ErasureId,
@@ -36,6 +38,8 @@ pub(crate) struct OrgState {
     pub(super) connectors: Vec<(ConnectorId, WorkspaceId)>,
     pub(super) chats: Vec<(ChatId, WorkspaceId)>,
     pub(super) recalls: Vec<RecallId>,
+    /// Memories that recalls cited when they were registered.
+    pub(super) citations: BTreeMap<RecallId, Vec<MemoryId>>,
     pub(super) erasures: Vec<ErasureId>,
     pub(super) webhooks: Vec<(WebhookId, WorkspaceId)>,
     pub(super) inbound_webhooks: Vec<(InboundWebhookId, WorkspaceId)>,
@@ -51,6 +55,8 @@ pub(crate) struct OrgState {
     pub(super) api_tokens: Vec<(MemberId, CredentialId)>,
     pub(super) audit: Vec<AuditLogId>,
     pub(super) tokens: Vec<(CastMember, CredentialUse, Secret)>,
+    /// Token of the service account that acts for members.
+    pub(super) acting: Secret,
     /// Roles that were assigned in workspaces.
     pub(super) assigned: Vec<(MemberId, WorkspaceId)>,
     /// Identifiers of deleted entities of other kinds.
@@ -177,6 +183,27 @@ impl World {
 }
 
 impl OrgState {
+    /// Adds a service account that may act for members, and returns its token.
+    async fn acting(seed: &Seed, model: &mut Model) -> Result<(MemberId, RoleId, Secret), Error> {
+        let role = with(new_role("acting"), |new| {
+            let for_itself = ActionSet::of(&[Action::MemberActFor]);
+            new.actions.allow = (ActionSet::FOR_MEMBERS | for_itself) - new.base_role.actions();
+        });
+        let role = seed.role(&role).await?;
+        model.add_role(&seed.founder, &role);
+        let bot = with(new_member("bot", RoleRef::Custom(role.id)), |new| {
+            new.kind = MemberKind::ServiceAccount;
+        });
+        let bot = seed.member(&bot).await?;
+        model.add_member(seed.org.id, &bot);
+        let token = with(new_token(bot.id, CredentialKind::Bearer), |new| {
+            new.lifetime = YEAR;
+        });
+        let issued = seed.issue(&token).await?;
+        model.add_credential(&issued);
+        Ok((bot.id, role.id, issued.secret))
+    }
+
     async fn set_up(
         service: &KnowledgeService,
         model: &mut Model,
@@ -190,6 +217,7 @@ impl OrgState {
             .owner(owner);
         let seed = Seed::new(service, &new.build()).await?;
         model.add_organization(&seed.org, &seed.founder);
+        let (bot, role, acting) = Self::acting(&seed, model).await?;
         let mut org_state = Self {
             id: seed.org.id,
             slug: seed.org.slug.clone(),
@@ -197,11 +225,12 @@ impl OrgState {
             workspaces: Vec::new(),
             memories: Vec::new(),
             sources: Vec::new(),
-            roles: Vec::new(),
+            roles: vec![role],
             deleted_roles: Vec::new(),
             connectors: Vec::new(),
             chats: Vec::new(),
             recalls: Vec::new(),
+            citations: BTreeMap::new(),
             erasures: Vec::new(),
             webhooks: Vec::new(),
             inbound_webhooks: Vec::new(),
@@ -214,6 +243,7 @@ impl OrgState {
             api_tokens: Vec::new(),
             audit: Vec::new(),
             tokens: Vec::new(),
+            acting,
             assigned: Vec::new(),
             deleted: Vec::new(),
             tags: Vec::new(),
@@ -230,6 +260,7 @@ impl OrgState {
             model.add_member(seed.org.id, &member);
             org_state.members.push(member.id);
         }
+        org_state.members.push(bot);
         org_state.issue_tokens(&seed, model).await?;
         Ok(org_state)
     }
@@ -283,6 +314,7 @@ impl OrgState {
         let named = |what: String, credential| Caller {
             name: format!("{}/{}/{what}", self.slug, handle(member)),
             credential,
+            acting_for: None,
         };
         let other = match kind {
             CredentialKind::Bearer => CredentialKind::Session,
@@ -300,6 +332,16 @@ impl OrgState {
             CredentialUse::Trusted => {
                 let (org, member) = (self.id, self.members[member as usize]);
                 named("trusted".to_owned(), Credential::Trusted { org, member })
+            }
+            CredentialUse::ServiceAccount if kind == CredentialKind::Bearer => {
+                let acting_for = match member {
+                    CastMember::Mia => MemberRef::Id(self.members[member as usize]),
+                    other => MemberRef::Handle(handle(other).to_owned()),
+                };
+                Caller {
+                    acting_for: Some(acting_for),
+                    ..named("service account".to_owned(), self.acting.clone().into())
+                }
             }
             CredentialUse::WrongKind => named(format!("{other} instead"), usual(other)),
             CredentialUse::McpKey(number) if !self.mcp_keys.is_empty() => {

@@ -258,13 +258,19 @@ pub fn new_recall() -> impl Strategy<Value = NewRecall> {
     })
 }
 
+/// Texts of a few words, which many of them share.
+pub(crate) fn common_words() -> impl Strategy<Value = String> {
+    "(Red|blue|GREEN|gold|über)([ .](red|blue|green|gold|red)){0,5}"
+}
+
 /// Texts, mostly short.
 ///
 /// Some have characters that JSON escapes, some have the maximum size, and a few are invalid.
 pub fn text() -> impl Strategy<Value = String> {
     let bytes_max = knowledge_core::limits::CONTENT_BYTES_MAX;
     prop_oneof![
-        60 => "[a-zA-Z0-9 .ü🦀]{1,24}",
+        30 => "[a-zA-Z0-9 .ü🦀]{1,24}",
+        30 => common_words(),
         4 => "[a-z\n\t\"\\\\]{150,170}",
         1 => Just("x".repeat(bytes_max)),
         1 => select(&["\n", "\u{1}", "\"", "🦀"][..])

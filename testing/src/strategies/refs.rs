@@ -52,6 +52,8 @@ pub enum CredentialUse {
     ShortLived,
     /// Trusted credential of the application.
     Trusted,
+    /// Token of a service account that acts for the member.
+    ServiceAccount,
     /// MCP key of any creator.
     McpKey(u8),
 }
@@ -146,6 +148,7 @@ pub(crate) fn actor() -> impl Strategy<Value = Actor> {
         2 => Just(CredentialUse::FewActions),
         2 => Just(CredentialUse::ShortLived),
         1 => Just(CredentialUse::Trusted),
+        3 => Just(CredentialUse::ServiceAccount),
         2 => (0_u8..4).prop_map(CredentialUse::McpKey),
     ];
     (prop::bool::weighted(0.25), member, credential).prop_map(

@@ -2,7 +2,7 @@
 //!
 //! Requests are not authenticated: every caller can do everything. A front end offers the interface
 //! to the operator only, such as on a socket in the file system with mode 0600, and never on the
-//! address for clients; [`Api`](super::Api) does not know its paths. Errors have the bodies of the
+//! address for clients; [`Api`] does not know its paths. Errors have the bodies of the
 //! public interface, with details that clients do not get. Every change is in the audit log,
 //! without a member as its actor, unless its path names the member on whose behalf it is made: that
 //! member then has to be permitted to make it.
@@ -38,7 +38,8 @@ mod organizations;
 pub mod requests;
 
 use bytes::Bytes;
-use http::{Request, Response};
+use http::header::HOST;
+use http::{Method, Request, Response};
 use uuid::Uuid;
 
 pub use self::credentials::{CredentialState, CredentialView};
@@ -47,7 +48,8 @@ pub use self::members::{MemberView, WorkspaceRoleView};
 pub(super) use self::operations::describe;
 use super::call::Call;
 use super::response::{self, HandlerResult};
-use super::route::Router;
+use super::route::{MCP_PATH, Parameters, Router};
+use super::{Api, VerifiedBearer};
 use crate::access::Credential;
 use crate::error::{EntityKind, Error};
 use crate::model::{MemberId, OrgId, Organization};
@@ -74,11 +76,19 @@ use crate::service::{Caller, ClientInfo, KnowledgeService, Provisioning};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// # }).unwrap();
 /// ```
+///
+/// `POST …/members/{member}/workspaces/{workspace}/mcp` passes a message of the Model Context
+/// Protocol to `/mcp` of the public interface, as one of that member.
 #[derive(Clone, Debug)]
 pub struct AdminApi {
     service: KnowledgeService,
     router: Router,
+    public: Api,
 }
+
+/// Path of messages of the Model Context Protocol, and its row in the router.
+const MESSAGES: &str = "/admin/v1/orgs/{org}/members/{member}/workspaces/{workspace}/mcp";
+const MESSAGES_ROW: usize = OPERATOR_OPERATIONS.len();
 
 impl AdminApi {
     /// Creates the operator's interface to this service.
@@ -86,9 +96,11 @@ impl AdminApi {
     pub fn new(service: KnowledgeService) -> Self {
         let rows = OPERATOR_OPERATIONS.iter().enumerate();
         let rows = rows.map(|(row, spec)| (spec.path, spec.method.clone(), row));
+        let messages = (MESSAGES, Method::POST, MESSAGES_ROW);
         Self {
+            public: Api::new(service.clone()),
             service,
-            router: Router::new(rows),
+            router: Router::new(rows.chain([messages])),
         }
     }
 
@@ -107,7 +119,17 @@ impl AdminApi {
             service: &self.service,
             client,
         };
-        let result = respond(operator, &self.router, &request).await;
+        let (method, path) = (request.method(), request.uri().path());
+        let result = match self.router.find(method, path) {
+            Ok((MESSAGES_ROW, parameters)) => match operator.message(&parameters, &request).await {
+                Ok(message) => return self.public.handle(message).await,
+                Err(error) => Err(error),
+            },
+            Ok((row, parameters)) => {
+                respond(operator, &OPERATOR_OPERATIONS[row], &parameters, &request).await
+            }
+            Err(error) => Err(error),
+        };
         finish(result, request_id)
     }
 
@@ -129,15 +151,14 @@ fn finish(result: HandlerResult, request_id: Uuid) -> Response<Bytes> {
 
 async fn respond(
     operator: Operator<'_>,
-    router: &Router,
+    spec: &OperatorSpec,
+    parameters: &Parameters,
     request: &Request<Bytes>,
 ) -> HandlerResult {
-    let (row, parameters) = router.find(request.method(), request.uri().path())?;
-    let spec = &OPERATOR_OPERATIONS[row];
     let call = Call {
         service: operator.service,
         client: operator.client,
-        parameters: &parameters,
+        parameters,
         request,
         success: spec.success,
     };
@@ -181,6 +202,31 @@ impl<'s> Operator<'s> {
     /// Returns a member as the caller of an operation that is made on its behalf.
     fn on_behalf_of(self, org: OrgId, member: MemberId) -> Caller {
         Caller::new(Credential::Trusted { org, member }).with_client(self.client)
+    }
+
+    /// Returns a message of a member as the public interface takes it.
+    async fn message(
+        self,
+        parameters: &Parameters,
+        request: &Request<Bytes>,
+    ) -> Result<Request<Bytes>, Error> {
+        let [org, member, workspace] = parameters.as_slice() else {
+            return Err(Error::not_found(EntityKind::Path));
+        };
+        let org = self.org(&org.1).await?;
+        let member = self.require_member(&org, &member.1).await?.id;
+        let workspace = self.workspace_in_path(org.id, &workspace.1).await?.id;
+        let mut message = request.clone();
+        let uri = format!("{MCP_PATH}?workspace={workspace}");
+        *message.uri_mut() = uri.parse().expect("an identifier is visible ASCII");
+        // The host of a socket is no address for people.
+        message.headers_mut().remove(HOST);
+        message.extensions_mut().insert(self.client);
+        message.extensions_mut().insert(VerifiedBearer::Member {
+            organization: org.id,
+            member,
+        });
+        Ok(message)
     }
 
     /// Reads the organisation with this slug.

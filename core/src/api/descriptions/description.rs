@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use super::schemas::Schemas;
 use super::variants;
 use crate::limits::{PAGE_ITEMS_DEFAULT, PAGE_ITEMS_MAX};
-use crate::operation::{OPERATOR_ERROR_STATUSES, OperationSpec, OperatorSpec};
+use crate::operation::{Authentication, OPERATOR_ERROR_STATUSES, OperationSpec, OperatorSpec};
 
 /// Descriptions of the operations of an interface, in the order of their table.
 pub(in crate::api) struct Descriptions {
@@ -103,6 +103,12 @@ impl From<&'static OperatorSpec> for Row {
 }
 
 impl Row {
+    /// Returns true if an access token authenticates the operation.
+    fn is_bearer(&self) -> bool {
+        let spec = self.public.as_ref();
+        spec.is_some_and(|spec| spec.authentication == Authentication::Bearer)
+    }
+
     /// Returns true if the operation takes an `Idempotency-Key` and does not require it.
     pub(super) fn takes_key(&self) -> bool {
         self.public.is_some_and(|spec| spec.replay.is_some())
@@ -324,6 +330,9 @@ fn singular(things: &str) -> String {
 /// it.
 const OPTIONAL_KEY: &str = "OptionalIdempotencyKey";
 
+/// Name of the shared parameter of the operations with an access token.
+const ACT_FOR: &str = "Knowledge-Act-For";
+
 /// Returns the reference to a parameter defined in the components.
 fn shared_parameter(name: &str) -> Value {
     json!({ "$ref": format!("#/components/parameters/{name}") })
@@ -332,7 +341,9 @@ fn shared_parameter(name: &str) -> Value {
 /// Returns the parameters of an operation.
 pub(super) fn parameters(row: &Row, parts: &Parts) -> Vec<Value> {
     let key = row.takes_key().then(|| shared_parameter(OPTIONAL_KEY));
-    parts.parameters.iter().cloned().chain(key).collect()
+    let member = row.is_bearer().then(|| shared_parameter(ACT_FOR));
+    let shared = key.into_iter().chain(member);
+    parts.parameters.iter().cloned().chain(shared).collect()
 }
 
 /// Returns the parameters of a signed message: its identifier, the time of sending, the signatures.
@@ -397,6 +408,17 @@ pub(super) fn shared_parameters() -> Value {
                             quoted string.",
             "schema": key,
             "example": example,
+        },
+        ACT_FOR: {
+            "name": ACT_FOR,
+            "in": "header",
+            "description": "Member that a service account acts for: `user:<handle>`, or the \
+                            identifier of the member. Requires `member:act_for`.",
+            "schema": {
+                "type": "string",
+                "pattern": "^(user:[a-z0-9._-]{1,64}|[0-9a-fA-F-]{32,36})$",
+            },
+            "examples": { "a member": { "value": "user:maya" } },
         },
         "If-Match": {
             "name": "If-Match",

@@ -262,10 +262,12 @@ fn details(error: &Error, schemas: &mut Schemas) -> Value {
             },
             "required": ["limit", "maximum"],
         }),
-        Error::RateLimited { .. } | Error::Unavailable { .. } => object(
-            "retry_after_seconds",
-            count("Waiting time before the next attempt, in seconds."),
-        ),
+        Error::RateLimited { .. } | Error::IndexIncomplete { .. } | Error::Unavailable { .. } => {
+            object(
+                "retry_after_seconds",
+                count("Waiting time before the next attempt, in seconds."),
+            )
+        }
         _ => json!({ "type": "object", "description": "No further details." }),
     }
 }

@@ -156,9 +156,13 @@ fn walk(schema: &mut Value, visit: &mut impl FnMut(&mut Map<String, Value>)) {
     }
 }
 
-/// Removes `null` from the schema of a request, where a field without a value is omitted.
+/// Removes `null` from the schema of a request, where a field without a value is omitted, except
+/// where it [takes a value away](crate::schema::NULLABLE).
 fn reject_null(schema: &mut Value) {
     walk(schema, &mut |fields| {
+        if fields.contains_key(crate::schema::NULLABLE) {
+            return;
+        }
         if let Some(Value::Array(types)) = fields.get_mut("type") {
             types.retain(|name| name != "null");
             if let [only] = types.as_slice() {
@@ -275,6 +279,7 @@ mod tests {
                 "description": "Of the field.",
                 "anyOf": [{ "$ref": "#/x", "description": "Of the type." }, { "type": "null" }],
             },
+            "c": { "type": ["string", "null"], "x-nullable": true },
         });
         reject_null(&mut schema);
         assert_eq!(
@@ -282,6 +287,7 @@ mod tests {
             json!({
                 "a": { "type": "string", "maxLength": 1 },
                 "b": { "description": "Of the field.", "$ref": "#/x" },
+                "c": { "type": ["string", "null"], "x-nullable": true },
             })
         );
     }

@@ -14,6 +14,7 @@ impl Input for AuditFilter {
         let query = request.query();
         let filter = Self {
             actor_id: query.parsed("actor_id"),
+            via_id: query.parsed("via_id"),
             action: query.parsed("action"),
             resource_kind: query.parsed("resource_kind"),
             resource_id: query.parsed::<AuditLogId>("resource_id").map(|id| id.0),

@@ -1,5 +1,6 @@
 //! Filters of lists, and bodies of requests whose fields are arguments of the service.
 
+mod access_filter;
 mod activity;
 mod audit;
 mod citations;
@@ -61,7 +62,10 @@ request! {
         {
             "title": "SyncFailureReport",
             "description": "Report of a failed sync.",
-            "properties": { "outcome": { "const": "failure" } },
+            "properties": {
+                "outcome": { "const": "failure" },
+                "error": { "pattern": "^[^\\x00]*$" },
+            },
             "required": ["error"],
         },
         {

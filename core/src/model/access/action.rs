@@ -19,6 +19,8 @@ crate::model::names::string_enum! {
         MemoryReadRestricted = "memory:read_restricted",
         /// Add memories.
         MemoryCreate = "memory:create",
+        /// Propose memories, which wait for review with the labels that they have by default.
+        MemoryPropose = "memory:propose",
         /// Relabel memories and change their content.
         MemoryUpdate = "memory:update",
         /// Know of every memory whatever its audience, and relabel beyond the own audience.
@@ -53,6 +55,8 @@ crate::model::names::string_enum! {
         RoleManage = "role:manage",
         /// Add, change and remove members, and assign roles.
         MemberManage = "member:manage",
+        /// As a service account, act for other members.
+        MemberActFor = "member:act_for",
         /// Create, list and end the tokens of service accounts.
         TokenManage = "token:manage",
         /// Read the audit log.
@@ -71,6 +75,26 @@ impl ActionSet {
     pub const EMPTY: Self = Self(0);
     /// The set of all actions.
     pub const ALL: Self = Self::of(Action::ALL);
+    /// Actions that a service account may take for another member: those on memories, chats and
+    /// recalls, and those that only read. It manages nothing for anybody.
+    pub const FOR_MEMBERS: Self = Self::of(&[
+        Action::MemoryRead,
+        Action::MemoryReadConfidential,
+        Action::MemoryReadRestricted,
+        Action::MemoryCreate,
+        Action::MemoryPropose,
+        Action::MemoryUpdate,
+        Action::MemoryShare,
+        Action::MemoryDeclassify,
+        Action::MemoryReview,
+        Action::MemoryDelete,
+        Action::DashboardRead,
+        Action::ConnectorReport,
+        Action::ChatWrite,
+        Action::RecallCreate,
+        Action::RoleRead,
+        Action::AuditRead,
+    ]);
 
     /// Creates the set of these actions.
     #[must_use]

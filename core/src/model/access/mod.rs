@@ -2,6 +2,7 @@
 
 mod action;
 mod credential;
+mod member_ref;
 mod permissions;
 mod role;
 
@@ -10,5 +11,6 @@ pub use self::credential::{
     Credential, CredentialKind, CredentialRecord, InvalidSecret, Secret, SecretHash, TokenScope,
 };
 pub(crate) use self::credential::{IdleTimeout, USE_WINDOW_MS};
+pub use self::member_ref::{InvalidMemberRef, MemberRef};
 pub use self::permissions::{PermissionScope, RequiredPermission};
 pub use self::role::{BaseRole, BuiltInRole, InvalidRoleRef, RoleRef};

@@ -16,7 +16,7 @@ crate::model::names::string_enum! {
         /// Works with memories: adds, changes and reviews them, reports syncs, writes chats,
         /// registers recalls and subscribes to their citations.
         Member = "member",
-        /// Does everything except change owners.
+        /// Does everything except change owners and act for other members.
         Admin = "admin",
         /// Does everything.
         Owner = "owner",
@@ -42,6 +42,7 @@ const VIEWER: ActionSet = ActionSet::of(&[
 
 const MEMBER_ADDS: ActionSet = ActionSet::of(&[
     Action::MemoryCreate,
+    Action::MemoryPropose,
     Action::MemoryUpdate,
     Action::MemoryReview,
     Action::ConnectorReport,
@@ -56,8 +57,9 @@ impl BuiltInRole {
         match self {
             Self::Viewer => VIEWER,
             Self::Member => VIEWER | MEMBER_ADDS,
+            Self::Admin => ActionSet::ALL - ActionSet::of(&[Action::MemberActFor]),
             // Changing owners is not an action, so that no custom role can grant it.
-            Self::Admin | Self::Owner => ActionSet::ALL,
+            Self::Owner => ActionSet::ALL,
         }
     }
 }

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::access::{ActionSet, RoleRef};
+use crate::access::{Action, ActionSet, RoleRef};
 use crate::error::Error;
 use crate::keys;
 use crate::model::{CustomRole, Member, MemberId, OrgId, Organization, RoleId, WorkspaceId};
@@ -134,6 +134,18 @@ impl<'c> Coverage<'c> {
         self.caller.knows_role(role)
     }
 
+    /// Returns the actions that the caller may grant and take away in all of these places: those
+    /// that it holds there. Only owners let a service account act for members, or no longer.
+    fn granted_in(&self, reach: Reach<'_>) -> ActionSet {
+        let of_owners = ActionSet::of(&[Action::MemberActFor]);
+        let held = self.held_in(reach);
+        if self.is_owner() {
+            held
+        } else {
+            held - of_owners
+        }
+    }
+
     /// Returns the actions that the caller holds in all of these places.
     fn held_in(&self, reach: Reach<'_>) -> ActionSet {
         let everywhere = self.caller.org_actions();
@@ -155,7 +167,7 @@ impl<'c> Coverage<'c> {
     /// # Errors
     /// [`Error::Forbidden`] naming the first action that it lacks.
     pub(crate) fn require(&self, actions: ActionSet, reach: Reach<'_>) -> Result<(), Error> {
-        match (actions - self.held_in(reach)).iter().next() {
+        match (actions - self.granted_in(reach)).iter().next() {
             None => Ok(()),
             Some(missing) => Err(Error::forbidden(format!(
                 "cannot grant, change or take away an action that the caller does not hold \

@@ -1,4 +1,4 @@
-//! Last uses of tokens and sessions.
+//! Last uses of tokens, among them MCP keys, and of sessions.
 //!
 //! They are kept apart from the credentials, which every commit of a caller checks, and written at
 //! most once an hour.
@@ -8,6 +8,7 @@ use crate::error::Error;
 use crate::keys;
 use crate::model::Timestamp;
 use crate::service::audit::denied::window;
+use crate::service::workspace::mcp_keys;
 use crate::service::{Caller, KnowledgeService};
 
 impl KnowledgeService {
@@ -39,15 +40,16 @@ impl KnowledgeService {
                     return Ok(transaction.done(()));
                 };
                 // A use of an access token is one of its session, whose idle time-out it delays.
-                let mut used = vec![record.id];
+                let of_credential = |id| keys::credential_use(record.org_id, id);
+                let mut used = vec![of_credential(record.id)];
                 let session = record.idle_timeout().map(|timeout| timeout.session);
                 if let Some(session) = session.filter(|session| *session != record.id) {
                     let exists = keys::credential_id(record.org_id, session);
                     let exists = transaction.get::<String>(&exists).await?;
-                    used.extend(exists.map(|_| session));
+                    used.extend(exists.map(|_| of_credential(session)));
                 }
-                for id in used {
-                    let used = keys::credential_use(record.org_id, id);
+                used.extend(mcp_keys::use_of(&mut transaction, &record).await?);
+                for used in used {
                     let before = transaction.unchecked().get::<Timestamp>(&used).await?;
                     if before.is_none_or(|before| window(before) != window(now)) {
                         transaction.put(used, &now);

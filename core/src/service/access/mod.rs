@@ -1,5 +1,7 @@
 //! Access: who a caller is, which roles it holds, and what these permit.
 
+pub(crate) mod acted_for;
+mod acting;
 pub(crate) mod coverage;
 pub(crate) mod created;
 mod created_list;

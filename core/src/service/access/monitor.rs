@@ -126,6 +126,11 @@ struct Origin {
     /// Member that last changed the title or text, unless it is the one that added the memory.
     #[serde(default)]
     updated_by: Option<MemberId>,
+    /// Service accounts that did so for these members.
+    #[serde(default)]
+    created_via: Option<MemberId>,
+    #[serde(default)]
+    updated_via: Option<MemberId>,
     #[serde(default)]
     source_key: Option<String>,
 }
@@ -238,6 +243,8 @@ impl Monitor {
                     let origin = Origin {
                         created_by: content.created_by,
                         updated_by: Some(content.updated_by),
+                        created_via: content.created_via,
+                        updated_via: content.updated_via,
                         source_key: content.source_key.clone(),
                     };
                     self.origins.insert(subject.id, origin);
@@ -313,14 +320,18 @@ impl Monitor {
         is_author && !self.caller.has_audience_list()
     }
 
-    /// Returns true if the member of the caller added a memory, or last changed its text.
+    /// Returns true if the member of the caller added a memory, or last changed its text, or if
+    /// the service account that calls did so for a member.
     ///
     /// It is known of memories whose origin was found.
-    fn is_written_by_member(&self, id: MemoryId) -> bool {
-        let member = self.caller.member_id();
-        self.origins
-            .get(&id)
-            .is_some_and(|origin| origin.created_by == member || origin.updated_by == Some(member))
+    fn is_written_by_caller(&self, id: MemoryId) -> bool {
+        let callers = [Some(self.caller.member_id()), self.caller.via()];
+        self.origins.get(&id).is_some_and(|origin| {
+            let writers = [Some(origin.created_by), origin.updated_by];
+            let accounts = [origin.created_via, origin.updated_via];
+            let mut all = writers.into_iter().chain(accounts).flatten();
+            all.any(|writer| callers.contains(&Some(writer)))
+        })
     }
 
     /// Returns the member that added a memory, if its origin was found.
@@ -358,15 +369,16 @@ impl Monitor {
         let closed = closed.filter(|place| !is_owner && private.contains(place));
         self.caller.closed = self.hidden.iter().copied().chain(closed).collect();
         self.caller.credential = None;
+        self.caller.via = None;
         self.caller.scope = TokenScope::default();
         self.held = held;
     }
 
-    /// Returns true if a change decides the review of what the member of the caller wrote itself.
+    /// Returns true if a change decides the review of what the caller wrote itself.
     ///
     /// It is known after [`Monitor::find_authors`].
     pub(crate) fn reviews_own(&self, id: MemoryId, change: &MemoryChange) -> bool {
-        change.decides_review() && self.is_written_by_member(id)
+        change.decides_review() && self.is_written_by_caller(id)
     }
 
     /// Returns true if a running erasure takes away a memory with these present labels.
@@ -393,6 +405,13 @@ impl Monitor {
     pub(crate) fn shows_citation(&self, id: MemoryId, labels: &MemoryLabels) -> bool {
         let is_shown = labels.review == ReviewStatus::Approved && self.exists(id, labels);
         is_shown && !self.is_erased(id, labels)
+    }
+
+    /// Returns true if the caller may read approved memories with these labels, apart from running
+    /// erasures.
+    pub(crate) fn reads_approved(&self, labels: &MemoryLabels) -> bool {
+        let missing = Principal::missing_for_reading(labels, self.held(labels));
+        missing.is_none() && self.is_in_reach(labels) && self.is_covered(labels)
     }
 
     /// Returns the part of a memory that the caller sees, if any.
@@ -493,7 +512,7 @@ impl Monitor {
         if !is_covered {
             return Err(Denial::UnreadReview);
         }
-        if self.caller.is_program() && (rewrites || self.is_written_by_member(id)) {
+        if self.caller.is_program() && (rewrites || self.is_written_by_caller(id)) {
             return Err(Denial::OwnReview);
         }
         Ok(())

@@ -38,6 +38,16 @@ pub struct Principal {
     pub(in crate::service) role_actions: ActionSet,
     /// Private workspaces that the member is not one of the people of: they do not exist for it.
     pub(in crate::service) closed: Vec<WorkspaceId>,
+    /// Service account that acts for the member, whose credential this is.
+    pub(in crate::service) via: Option<Box<ServiceAccount>>,
+}
+
+/// A service account that acts for another member.
+#[derive(Clone, Debug)]
+pub(in crate::service) struct ServiceAccount {
+    pub(in crate::service) id: MemberId,
+    /// Actions of its role in the organisation.
+    pub(in crate::service) role_actions: ActionSet,
 }
 
 /// Member on whose behalf an MCP key, an endpoint or an inbound webhook acts, and the credential
@@ -141,6 +151,8 @@ pub enum Denial {
     UnreadReview,
     /// A program decides the review of what it added itself.
     OwnReview,
+    /// A service account may not take the action for another member.
+    NotForMembers(Action),
 }
 
 impl From<Denial> for Error {
@@ -150,7 +162,9 @@ impl From<Denial> for Error {
             denial => Self::Forbidden {
                 reason: denial.to_string(),
                 permission: match denial {
-                    Denial::MissingPermission(action) => Some(action),
+                    Denial::MissingPermission(action) | Denial::NotForMembers(action) => {
+                        Some(action)
+                    }
                     _ => None,
                 },
             },
@@ -173,6 +187,7 @@ impl std::fmt::Display for Denial {
             Self::OwnReview => f.write_str(
                 "a service account or an MCP key may not approve or reject what it added itself",
             ),
+            Self::NotForMembers(action) => write!(f, "not permitted for another member: {action}"),
         }
     }
 }
@@ -186,8 +201,17 @@ impl Principal {
         if self.scope.workspaces.is_some() {
             ActionSet::EMPTY
         } else {
-            self.scoped(self.role_actions)
+            self.scoped(self.role_actions_in_organization())
         }
+    }
+
+    /// Returns the actions of the role in the organisation, of a service account that acts for the
+    /// member those of both roles that it may take for others.
+    fn role_actions_in_organization(&self) -> ActionSet {
+        let own = self.role_actions;
+        self.via
+            .as_ref()
+            .map_or(own, |via| own & via.role_actions & ActionSet::FOR_MEMBERS)
     }
 
     /// Decides whether the principal may perform an action on a resource.
@@ -206,7 +230,16 @@ impl Principal {
         } else if held.contains(action) {
             Ok(())
         } else {
-            Err(Denial::MissingPermission(action))
+            Err(self.missing(action))
+        }
+    }
+
+    /// Returns the denial of an action that the principal does not hold.
+    fn missing(&self, action: Action) -> Denial {
+        if self.via.is_some() && !ActionSet::FOR_MEMBERS.contains(action) {
+            Denial::NotForMembers(action)
+        } else {
+            Denial::MissingPermission(action)
         }
     }
 
@@ -219,9 +252,29 @@ impl Principal {
         transaction: &mut Transaction,
         workspaces: &[WorkspaceId],
     ) -> Result<BTreeMap<WorkspaceId, ActionSet>, Error> {
+        let member = (self.member.id, self.role_actions);
+        let mut actions = self.actions_of(transaction, member, workspaces).await?;
+        if let Some(via) = &self.via {
+            let account = (via.id, via.role_actions);
+            let permitted = self.actions_of(transaction, account, workspaces).await?;
+            for (workspace, held) in &mut actions {
+                *held = *held & permitted[workspace] & ActionSet::FOR_MEMBERS;
+            }
+        }
+        Ok(actions)
+    }
+
+    /// Returns the actions in each of these workspaces of a member with its actions in the
+    /// organisation, within the scope of the credential.
+    async fn actions_of(
+        &self,
+        transaction: &mut Transaction,
+        (member, in_organization): (MemberId, ActionSet),
+        workspaces: &[WorkspaceId],
+    ) -> Result<BTreeMap<WorkspaceId, ActionSet>, Error> {
         let overrides: Vec<_> = workspaces
             .iter()
-            .map(|workspace| keys::workspace_role(self.org.id, self.member.id, *workspace))
+            .map(|workspace| keys::workspace_role(self.org.id, member, *workspace))
             .collect();
         let roles: Vec<Option<RoleRef>> = transaction.get_many(&overrides).await?;
         let mut actions = BTreeMap::new();
@@ -229,11 +282,11 @@ impl Principal {
         let mut known: HashMap<RoleRef, ActionSet> = HashMap::new();
         for ((workspace, key), role) in workspaces.iter().zip(&overrides).zip(roles) {
             let allowed = match role.map(|role| (role, known.get(&role))) {
-                None => self.role_actions,
+                None => in_organization,
                 Some((_, Some(actions))) => *actions,
                 Some((role, None)) => {
                     let held = held_role(transaction, self.org.id, key, role, |role| *role).await?;
-                    let allowed = held.map_or(self.role_actions, |(_, role)| role.actions());
+                    let allowed = held.map_or(in_organization, |(_, role)| role.actions());
                     known.insert(role, allowed);
                     allowed
                 }
@@ -301,17 +354,20 @@ impl Principal {
         needed: ActionSet,
     ) -> Result<(), Error> {
         let missing = |held: ActionSet| (needed - held).iter().next();
-        let missing_action = missing(self.scoped(self.role_actions));
+        let missing_action = missing(self.scoped(self.role_actions_in_organization()));
         if missing_action.is_none() && self.scope.workspaces.is_none() {
             return Ok(());
         }
-        let read = workspace_roles_read(self.org.id, self.member.id);
-        let held = transaction.scan(&RangeRead::all(read.range)).await?;
-        let workspaces: Vec<_> = held
-            .iter()
-            .filter_map(|found| keys::last_id(&found.key))
-            .map(WorkspaceId)
-            .collect();
+        let holders = [Some(self.member.id), self.via.as_ref().map(|via| via.id)];
+        let mut workspaces: Vec<WorkspaceId> = Vec::new();
+        for holder in holders.into_iter().flatten() {
+            let read = workspace_roles_read(self.org.id, holder);
+            let held = transaction.scan(&RangeRead::all(read.range)).await?;
+            let held = held.iter().filter_map(|found| keys::last_id(&found.key));
+            workspaces.extend(held.map(WorkspaceId));
+        }
+        workspaces.sort_unstable();
+        workspaces.dedup();
         // Through a scoped credential, the role in the organisation counts where it is not replaced.
         let admitted = self.scope.workspaces.iter().flatten();
         let is_elsewhere = |id: &&WorkspaceId| !workspaces.contains(id) && self.works_in(**id);
@@ -330,7 +386,7 @@ impl Principal {
         if denials.any(|missing| missing.is_none()) {
             return Ok(());
         }
-        let denial = missing_action.map(Denial::MissingPermission);
+        let denial = missing_action.map(|action| self.missing(action));
         Err(denial.unwrap_or(Denial::OutOfScope).into())
     }
 
@@ -346,10 +402,16 @@ impl Principal {
         held.contains(Action::ErasureManage) && !self.has_audience_list()
     }
 
-    /// Returns true if a program acts: a service account, or an assistant with a list of audience
-    /// labels, such as an MCP key.
+    /// Returns true if a program acts: a service account, for itself or for another member, or an
+    /// assistant with a list of audience labels, such as an MCP key.
     pub(crate) fn is_program(&self) -> bool {
-        self.member.kind == MemberKind::ServiceAccount || self.has_audience_list()
+        let is_account = self.member.kind == MemberKind::ServiceAccount;
+        is_account || self.via.is_some() || self.has_audience_list()
+    }
+
+    /// Returns the service account that acts for the member, if one does.
+    pub(crate) fn via(&self) -> Option<MemberId> {
+        self.via.as_ref().map(|via| via.id)
     }
 
     /// Returns true if the scope of the credential is a list of audience labels.
@@ -385,7 +447,15 @@ impl Principal {
     /// `held` are the actions in its workspace.
     #[must_use]
     pub fn missing_for_reading(labels: &MemoryLabels, held: ActionSet) -> Option<Action> {
-        let extra = match labels.sensitivity {
+        Self::missing_for_sensitivity(labels.sensitivity, held)
+    }
+
+    /// Returns the first action that is missing to read memories of a sensitivity.
+    pub(crate) fn missing_for_sensitivity(
+        sensitivity: SensitivityLabel,
+        held: ActionSet,
+    ) -> Option<Action> {
+        let extra = match sensitivity {
             SensitivityLabel::Public | SensitivityLabel::Internal => None,
             SensitivityLabel::Confidential => Some(Action::MemoryReadConfidential),
             SensitivityLabel::Restricted => Some(Action::MemoryReadRestricted),
@@ -412,6 +482,11 @@ impl Principal {
     #[must_use]
     pub fn member_id(&self) -> MemberId {
         self.member.id
+    }
+
+    /// Returns the member, and the service account that acts for it, if one does.
+    pub(crate) fn sender(&self) -> (MemberId, Option<MemberId>) {
+        (self.member_id(), self.via())
     }
 
     /// Returns on whose behalf acts what the principal creates.

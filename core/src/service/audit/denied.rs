@@ -59,9 +59,9 @@ pub(crate) fn window(now: Timestamp) -> i64 {
 
 impl Refusal {
     /// Returns a number that equal refusals share, and hardly any others.
-    fn fingerprint(&self, credential: &Credential) -> u64 {
+    fn fingerprint(&self, caller: &Caller) -> u64 {
         let mut bytes = Vec::new();
-        match credential {
+        match caller.credential() {
             Credential::Secret(secret) => bytes.extend(secret.hash().0),
             Credential::Trusted { org, member } => {
                 bytes.extend(org.0.as_bytes());
@@ -73,6 +73,8 @@ impl Refusal {
         for id in [workspace, resource] {
             bytes.extend(id.unwrap_or_default().as_bytes());
         }
+        let member = caller.acting_for().map(ToString::to_string);
+        bytes.extend(member.unwrap_or_default().bytes());
         let actions = self.operation.spec().audit_actions;
         bytes.extend(actions.iter().flat_map(|action| action.as_str().bytes()));
         let [a, b, c, d, e, f, g, h, ..] = sha256_bytes(bytes);
@@ -197,7 +199,7 @@ impl AuditLog<'_> {
             _ => {}
         }
         let window = window(self.service.env().now());
-        let fingerprint = refusal.fingerprint(caller.credential());
+        let fingerprint = refusal.fingerprint(caller);
         if self
             .service
             .written_in_hour()
@@ -249,8 +251,16 @@ impl KnowledgeService {
         let now = self.env().now();
         let credential = caller.credential();
         let principal = Principal::authenticate(&mut transaction, credential, wanted, now).await?;
-        let (org, member) = (principal.org_id(), principal.member_id());
-        let key = keys::member_refusals(org, member);
+        let acting = principal.clone().of_caller(&mut transaction, caller, None);
+        let principal = match acting.await {
+            // That it may not act for the member is refused to the service account.
+            Err(Error::Forbidden { .. }) => principal,
+            acting => acting?,
+        };
+        let org = principal.org_id();
+        // A service account must not use up the entries of the member that it acts for.
+        let sender = principal.via().unwrap_or(principal.member_id());
+        let key = keys::member_refusals(org, sender);
         let stored = transaction.get::<MemberRefusals>(&key).await?;
         let mut stored = stored.unwrap_or_default();
         if stored.window != window {

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
+use uuid::Uuid;
 
 use crate::model::{
     AuditAction, AuditLogId, CredentialId, InboundWebhookId, MemberId, OperationId, ResourceKind,
@@ -15,6 +16,18 @@ use crate::service::access::principal::{Denial, Principal};
 ///
 /// The identifiers that follow it belong to the same operation.
 pub(crate) const ENTRY_BITS: u32 = 16;
+
+/// Returns the lowest identifier with this time.
+pub(crate) fn least_id(at: Timestamp) -> AuditLogId {
+    let millis = u128::try_from(at.as_millis()).unwrap_or(0);
+    AuditLogId(Uuid::from_u128(millis << 80))
+}
+
+/// Returns the first identifier of the operation that an entry belongs to.
+pub(crate) fn first_of_operation(entry: AuditLogId) -> AuditLogId {
+    let first = entry.0.as_u128() >> ENTRY_BITS << ENTRY_BITS;
+    AuditLogId(Uuid::from_u128(first))
+}
 
 /// The resource of an audit entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -89,8 +102,10 @@ pub struct AuditEntry {
     pub at: Timestamp,
     /// Member that acted; `null` for the operator of the service and for the service itself.
     pub actor_id: Option<MemberId>,
-    /// Token or session of the actor.
+    /// Token or session of the actor, or of the service account that acted for it.
     pub credential_id: Option<CredentialId>,
+    /// Service account that acted for the actor; `null` if the actor acted itself.
+    pub via_id: Option<MemberId>,
     /// Inbound webhook whose signed post made the change on behalf of the actor; `null` otherwise.
     pub inbound_webhook_id: Option<InboundWebhookId>,
     /// Address of the client, as text; `null` if it is unknown.

@@ -13,7 +13,7 @@ use crate::model::{
 };
 use crate::operation::Operation;
 use crate::request::Problems;
-use crate::service::audit::entry::{AuditEntry, ENTRY_BITS};
+use crate::service::audit::entry::{AuditEntry, ENTRY_BITS, first_of_operation, least_id};
 use crate::service::audit::pages::AuditPage;
 use crate::service::operation::{Authorized, Prefetch};
 use crate::service::page::{Listing, Page, PageRequest, SearchTime};
@@ -47,6 +47,9 @@ const PURGED_DAYS_MAX: usize = 100;
 pub struct AuditFilter {
     /// Member that acted.
     pub actor_id: Option<MemberId>,
+    /// Service account that acted for the actor.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub via_id: Option<MemberId>,
     /// Action of the entry.
     pub action: Option<AuditAction>,
     /// Kind of the resource.
@@ -77,6 +80,7 @@ impl AuditFilter {
 
     fn admits_page(&self, page: &AuditPage) -> bool {
         self.actor_id.is_none_or(|id| page.actor_id == Some(id))
+            && self.via_id.is_none_or(|id| page.via_id == Some(id))
             && self.action.is_none_or(|action| page.action == action)
             && self.since.is_none_or(|since| since <= page.at)
             && self.until.is_none_or(|until| page.at < until)
@@ -90,18 +94,6 @@ impl AuditFilter {
                 .outcome
                 .is_none_or(|kind| entry.outcome.as_str() == kind.as_str())
     }
-}
-
-/// Returns the lowest identifier with this time.
-fn least_id(at: Timestamp) -> AuditLogId {
-    let millis = u128::try_from(at.as_millis()).unwrap_or(0);
-    AuditLogId(Uuid::from_u128(millis << 80))
-}
-
-/// Returns the first identifier of the operation that an entry belongs to.
-fn first_of_operation(entry: AuditLogId) -> AuditLogId {
-    let first = entry.0.as_u128() >> ENTRY_BITS << ENTRY_BITS;
-    AuditLogId(Uuid::from_u128(first))
 }
 
 impl AuditLog<'_> {
@@ -134,9 +126,9 @@ impl AuditLog<'_> {
 
     /// Lists the entries of the audit log that match `filter`, newest first.
     ///
-    /// Filters by actor and time are indexed; filters by action, resource and outcome are applied
-    /// to the scanned entries. A page with an entry that has scanned many may be short and still
-    /// have a next cursor. It is empty only at the end, or if it found none for
+    /// Filters by actor and time are indexed; filters by service account, action, resource and
+    /// outcome are applied to the scanned entries. A page with an entry that has scanned many may
+    /// be short and still have a next cursor. It is empty only at the end, or if it found none for
     /// [`PAGE_SEARCH_TIME_MAX`](crate::limits::PAGE_SEARCH_TIME_MAX).
     ///
     /// # Errors

@@ -32,6 +32,8 @@ pub(crate) struct AuditPage {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) credential_id: Option<CredentialId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) via_id: Option<MemberId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) inbound_webhook_id: Option<InboundWebhookId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) client_address: Option<IpAddr>,
@@ -190,6 +192,7 @@ impl AuditPage {
             at: self.at,
             actor_id: self.actor_id,
             credential_id: self.credential_id,
+            via_id: self.via_id,
             inbound_webhook_id: self.inbound_webhook_id,
             client_address: self.client_address,
             request_id: self.request_id,
@@ -250,6 +253,7 @@ mod tests {
             at: Timestamp::MAX,
             actor_id: Some(MemberId(id)),
             credential_id: Some(CredentialId(id)),
+            via_id: None,
             inbound_webhook_id: Some(InboundWebhookId(id)),
             client_address: Some(std::net::Ipv6Addr::from([0xffff; 8]).into()),
             request_id: Some(id),

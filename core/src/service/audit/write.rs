@@ -15,7 +15,7 @@ use crate::model::{
     Timestamp, WorkspaceId,
 };
 use crate::service::access::principal::Principal;
-use crate::service::audit::entry::{AuditResource, ClientInfo, ENTRY_BITS};
+use crate::service::audit::entry::{AuditResource, ClientInfo, first_of_operation};
 use crate::service::audit::pages::{AuditPage, PAGE_ENTRIES, PageBody};
 use crate::service::audit::runs::{MemoryAudit, MemoryEntries};
 use crate::service::quota::audit_counter;
@@ -27,6 +27,8 @@ pub(crate) struct Actor {
     pub(crate) org: OrgId,
     pub(crate) member: Option<MemberId>,
     pub(crate) credential: Option<CredentialId>,
+    /// Service account that acts for the member.
+    pub(crate) via: Option<MemberId>,
     /// Inbound webhook that acts on behalf of the member.
     pub(crate) webhook: Option<InboundWebhookId>,
     /// Workspace in which it acts, if it is one only.
@@ -41,6 +43,7 @@ impl Actor {
             org: principal.org_id(),
             member: Some(principal.member_id()),
             credential: principal.credential,
+            via: principal.via(),
             webhook: None,
             workspace: None,
             client,
@@ -53,6 +56,7 @@ impl Actor {
             org,
             member: None,
             credential: None,
+            via: None,
             webhook: None,
             workspace: None,
             client: ClientInfo::default(),
@@ -78,11 +82,19 @@ pub(crate) struct AuditedOperation {
 
 impl AuditedOperation {
     pub(crate) fn begin(transaction: &Transaction, env: &Env, at: Timestamp) -> Self {
-        let first = transaction.unique().as_u128() >> ENTRY_BITS << ENTRY_BITS;
         Self {
             id: OperationId(env.uuid_at(at)),
-            first_audit_id: AuditLogId(uuid::Uuid::from_u128(first)),
+            first_audit_id: first_of_operation(AuditLogId(transaction.unique())),
             at,
+        }
+    }
+
+    /// Returns the operation for its further entries, after so many.
+    pub(crate) fn after(self, entries: usize) -> Self {
+        let first_audit_id = self.first_audit_id.plus(entries as u128);
+        Self {
+            first_audit_id,
+            ..self
         }
     }
 
@@ -177,6 +189,7 @@ impl AuditedOperation {
                 at: self.at,
                 actor_id: actor.member,
                 credential_id: actor.credential,
+                via_id: actor.via,
                 inbound_webhook_id: actor.webhook,
                 client_address: actor.client.address,
                 request_id: actor.client.request_id,
@@ -187,7 +200,8 @@ impl AuditedOperation {
             bytes += transaction.create_unique(keys::audit(actor.org, first), &page);
             first = first.plus(page.len() as u128);
         }
-        if let Some(member) = actor.member {
+        let is_first = first_of_operation(self.first_audit_id) == self.first_audit_id;
+        if let Some(member) = actor.member.filter(|_| is_first) {
             let mark = keys::audit_actor(actor.org, member, self.first_audit_id);
             bytes += mark.as_bytes().len();
             transaction.put(mark, &());

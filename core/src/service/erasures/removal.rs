@@ -17,6 +17,7 @@ use crate::service::KnowledgeService;
 use crate::service::audit::entry::AuditResource;
 use crate::service::audit::pages::PageBody;
 use crate::service::audit::write::{Actor, AuditedOperation, state};
+use crate::service::memories::change_log::{Changed, is_logged, log_changes};
 use crate::service::memories::read::FoundMemory;
 use crate::service::outbox::Outbox;
 use crate::service::quota::{release_unit, release_units};
@@ -37,8 +38,8 @@ const _: () = assert!(STEP_MUTATIONS_MAX <= COMMIT_MUTATIONS_MAX);
 /// Maximum number of mutations that the removal of a memory takes.
 ///
 /// An upper bound: its records, its source key and the mark of that key, its marks, the counters
-/// that count it and its label, and one event.
-const MUTATIONS_PER_MEMORY: usize = 16;
+/// that count it and its label, one event, and what logs its change.
+const MUTATIONS_PER_MEMORY: usize = 18;
 /// Maximum number of mutations that a citation subscription of a removed recall takes.
 const MUTATIONS_PER_SUBSCRIPTION: usize = 8;
 /// Number of mutations for the audit log, the receipt and the progress.
@@ -92,6 +93,8 @@ pub(crate) struct Removal<'r> {
     counts: ErasureCounts,
     /// Removed memories by workspace.
     memories: BTreeMap<WorkspaceId, Vec<MemoryId>>,
+    /// Those of the removed memories that the log of changes names, by workspace.
+    logged: BTreeMap<WorkspaceId, Vec<MemoryId>>,
     /// Entries of the audit log.
     pages: Vec<PageBody>,
     /// Upper bound of the mutations so far.
@@ -108,6 +111,7 @@ impl<'r> Removal<'r> {
             now,
             counts: ErasureCounts::default(),
             memories: BTreeMap::new(),
+            logged: BTreeMap::new(),
             pages: Vec::new(),
             mutations: MUTATIONS_RESERVED,
             erased_keys: None,
@@ -169,6 +173,9 @@ impl<'r> Removal<'r> {
         self.counts.memories += 1;
         self.counts.source_keys += u64::from(content.source_key.is_some());
         self.memories.entry(workspace).or_default().push(found.id);
+        if is_logged(Some(&found.labels), None) {
+            self.logged.entry(workspace).or_default().push(found.id);
+        }
     }
 
     /// Removes those of these recalls that cite no stored memory, as far as the commit has room.
@@ -357,6 +364,10 @@ impl<'r> Removal<'r> {
             let outbox = Outbox::begin(transaction, org, *workspace, self.now).await?;
             let event = EventData::ChunkDeleted;
             outbox.emit_memories(transaction, env, event, operation, memories);
+        }
+        for (workspace, memories) in self.logged {
+            let (place, first) = ((org, workspace), operation.first_audit_id);
+            log_changes(transaction, place, first, memories, Changed::Anything);
         }
         self.pages.push(PageBody::Single {
             resource: AuditResource { kind, id },

@@ -121,6 +121,7 @@ impl KnowledgeService {
             org,
             member: Some(receipt.created_by),
             credential: work.credential,
+            via: None,
             webhook: None,
             workspace: None,
             client: ClientInfo::default(),

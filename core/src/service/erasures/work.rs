@@ -31,7 +31,7 @@ pub(crate) struct ErasureWork {
     pub(super) recall: Option<RecallId>,
     /// Records that are examined next; none of a list of memories.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) phase: Option<Phase>,
+    pub(in crate::service) phase: Option<Phase>,
     /// Removed chat with messages that are to be removed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) chat: Option<ChatId>,
@@ -74,13 +74,23 @@ impl ErasureWork {
         }
     }
 
+    /// Leaves out what is left of a phase, which is the last one.
+    pub(in crate::service) fn end_phase(&mut self) {
+        (self.phase, self.after) = (None, None);
+    }
+
     /// Returns true if nothing is left to be done.
     pub(in crate::service) fn is_complete(&self) -> bool {
         self.memories.is_empty() && self.phase.is_none()
     }
 
     /// Moves the progress back to before a record of a page, for which the commit has no room.
-    pub(super) fn resume_before(&mut self, page: &[KeyEntry], found: &KeyEntry, phase: Phase) {
+    pub(in crate::service) fn resume_before(
+        &mut self,
+        page: &[KeyEntry],
+        found: &KeyEntry,
+        phase: Phase,
+    ) {
         let done = page.iter().take_while(|entry| entry.key != found.key);
         if let Some(last) = done.last() {
             self.resume_after(last, phase);

@@ -20,7 +20,7 @@ use crate::service::access::principal::{Delegator, Principal, Resource};
 use crate::service::audit::write::{Actor, AuditedOperation};
 use crate::service::inbound::manage::Stored;
 use crate::service::memories::ingest::{
-    IngestContext, NewMemories, NewMemory, by_source_key, check_batch, known_memories,
+    IngestContext, NewMemories, NewMemory, Origin, by_source_key, check_batch, known_memories,
 };
 use crate::service::operation::Prefetch;
 use crate::service::outbox::Outbox;
@@ -326,6 +326,7 @@ impl KnowledgeService {
                 source: webhook.source_id,
                 is_signed: true,
                 revives: false,
+                origin: Origin::default(),
             };
             let (limits, org) = (self.limits(), message.org);
             let quota = AuditQuota::read(&mut transaction, limits, org, now).await?;

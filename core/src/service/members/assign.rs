@@ -226,13 +226,17 @@ impl Authority<'_> {
         }
     }
 
-    /// Checks that the authority covers all roles of a member that exist for it.
+    /// Checks that the authority covers all roles of a member that exist for it, and is an owner if
+    /// the member is one.
     ///
     /// Those in private workspaces that do not exist for it decide nothing: the answer would tell.
     ///
     /// # Errors
     /// [`Error::Forbidden`] otherwise.
     pub(crate) fn require_member(self, roles: &HeldRoles) -> Result<(), Error> {
+        if roles.organization.reference() == OWNER {
+            self.require_owner()?;
+        }
         let everywhere = Reach::Organization(&roles.workspaces);
         self.require(roles.organization.actions_if_active(), everywhere)?;
         let mut known = roles.workspaces.iter().filter(|(id, _)| self.knows(**id));
@@ -280,8 +284,8 @@ pub(crate) async fn change_role(
     if held == new {
         return Ok(None);
     }
-    if member.role == OWNER {
-        // In a workspace too: a role there would restrict the owner.
+    if member.role == OWNER || (new == Some(OWNER) && workspace.is_none()) {
+        // Of an owner in a workspace too: a role there would restrict the owner.
         authority.require_owner()?;
     }
     authority.require_other(member.id)?;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde::{Serialize, Serializer};
 
-use crate::access::{ActionSet, CredentialKind, RoleRef, Secret, TokenScope};
+use crate::access::{BuiltInRole, CredentialKind, RoleRef, Secret, TokenScope};
 use crate::error::{EntityKind, Error, ProblemCode};
 use crate::keys;
 use crate::limits::{INVITATION_LIFETIME, TEAMS_PER_MEMBER_MAX};
@@ -211,8 +211,8 @@ impl Members<'_> {
                     let authority = Authority::Caller(&coverage);
                     let actions =
                         check_role(&mut op.transaction, authority, new.role, None).await?;
-                    authority.require(actions, Reach::Organization(&BTreeMap::new()))?;
                     check_owners(&mut op.transaction, authority, None, Some(new.role)).await?;
+                    authority.require(actions, Reach::Organization(&BTreeMap::new()))?;
                     if op.transaction.get::<MemberId>(&handle).await?.is_some() {
                         return Err(Error::SlugTaken {
                             kind: EntityKind::Member,
@@ -331,9 +331,6 @@ impl Members<'_> {
                 require_teams(&op.principal, &before.teams, &after.teams)?;
                 let coverage = Coverage::of(&mut op.transaction, &op.principal).await?;
                 let authority = Authority::Caller(&coverage);
-                if before.role == OWNER {
-                    authority.require_owner()?;
-                }
                 authority.require_member(&roles)?;
                 let target = (&before, &roles);
                 let change = (Some(stored.role), Some(after.role));
@@ -514,9 +511,6 @@ pub(crate) async fn require_covered(
 ) -> Result<(), Error> {
     let coverage = Coverage::of(transaction, caller).await?;
     let authority = Authority::Caller(&coverage);
-    if roles.organization.reference() == OWNER {
-        authority.require_owner()?;
-    }
     authority.require_member(roles)?;
     // A private workspace that does not exist for the caller would through the credential.
     let mut places = roles.workspaces.keys();
@@ -529,13 +523,13 @@ pub(crate) async fn require_covered(
 
 /// Checks that the caller may grant the added teams and take away the removed ones.
 ///
-/// Members of a team know of everything that is labelled for it. Callers with all actions in the
-/// organisation grant and take away any team, others only their own.
+/// Members of a team know of everything that is labelled for it. Callers with all actions of
+/// administrators in the organisation grant and take away any team, others only their own.
 ///
 /// # Errors
 /// [`Error::Forbidden`] naming the first team that the caller can neither grant nor take away.
 fn require_teams(caller: &Principal, before: &[String], after: &[String]) -> Result<(), Error> {
-    if caller.org_actions() == ActionSet::ALL {
+    if caller.org_actions().covers(BuiltInRole::Admin.actions()) {
         return Ok(());
     }
     let is_foreign = |team: &&String| {

@@ -117,15 +117,12 @@ impl KnowledgeService {
         let roles = HeldRoles::of(transaction, org, &found).await?;
         authority.require_member(&roles)?;
         let held = roles.organization.reference();
-        if held == OWNER {
-            authority.require_owner()?;
-            if is_last_owner(transaction, org).await? {
-                return Err(Error::invalid(
-                    "member",
-                    ProblemCode::InvalidValue,
-                    "must remain: this is the last owner",
-                ));
-            }
+        if held == OWNER && is_last_owner(transaction, org).await? {
+            return Err(Error::invalid(
+                "member",
+                ProblemCode::InvalidValue,
+                "must remain: this is the last owner",
+            ));
         }
         transaction.delete(key);
         transaction.delete(keys::member_refusals(org, member));

@@ -36,6 +36,7 @@ impl CustomRoleUpdate {
         changed.base_role = this.base_role.unwrap_or(changed.base_role);
         changed.is_active = this.is_active.unwrap_or(changed.is_active);
         changed.actions = this.actions.unwrap_or_default().applied_to(changed.actions);
+        changed.act_for_teams = this.act_for_teams.unwrap_or(changed.act_for_teams);
         changed
     }
 }
@@ -131,6 +132,7 @@ impl Roles<'_> {
                         created_at: now,
                         updated_at: now,
                         actions: request.actions,
+                        act_for_teams: request.act_for_teams.clone(),
                     };
                     let coverage = Coverage::of(&mut op.transaction, &op.principal).await?;
                     coverage.require_role(&role, role.actions_if_active())?;

@@ -27,10 +27,11 @@ use crate::service::audit::pages::read_memory_entries;
 use crate::service::audit::runs::MemoryAudit;
 use crate::service::audit::write::{Actor, AuditedOperation};
 use crate::service::memories::audiences::{LabelChange, impact, people_read, without_members};
+use crate::service::memories::change_log::{Changed, is_logged, log_changes};
 use crate::service::memories::derived::{self, Changes};
 use crate::service::memories::label_counts::count_labels;
 use crate::service::memories::sources::{check_source, require_open_source, source_keys};
-use crate::service::operation::idempotency::{IdempotencyKey, IdempotencyRecord};
+use crate::service::operation::idempotency::{IdempotencyKey, IdempotencyRecord, record_key};
 use crate::service::operation::{Authorized, Prefetch};
 use crate::service::outbox::{Outbox, sequences_read};
 use crate::service::tasks::ScheduledTask;
@@ -124,9 +125,8 @@ impl Memories<'_> {
                     .and_range(sequences_read(org))
                     .and_range(slugs_read(org));
                 let caller = caller.authenticate(prefetch).await?;
-                let member = caller.member();
-                let record_key = keys::idempotency(org, member, OPERATION, key.as_str());
                 let mut op = caller.authorize_per_resource().await?;
+                let record_key = record_key(org, op.principal.sender(), OPERATION, key);
                 op.require_somewhere(request.required_actions()).await?;
                 if !request.dry_run {
                     let record = op.transaction.get::<IdempotencyRecord>(&record_key).await?;
@@ -271,7 +271,8 @@ impl KnowledgeService {
         update: Update<'_>,
     ) -> Result<Prepared<BulkResult>, Error> {
         let (org, change) = (op.org(), &update.request.change);
-        check_source(&mut op.transaction, &op.principal, change.source_id).await?;
+        let source = ("sourceId", change.source_id);
+        check_source(&mut op.transaction, &op.principal, source).await?;
         if let Some(source) = change.source_id {
             require_open_source(&mut op.transaction, &op.principal.org, source).await?;
         }
@@ -367,8 +368,17 @@ impl Decisions<'_> {
 /// after, with the number of successive memories that share them.
 #[derive(Default)]
 struct Effects {
-    workspaces: BTreeMap<WorkspaceId, (Changes, Vec<MemoryId>)>,
+    workspaces: BTreeMap<WorkspaceId, WorkspaceEffects>,
     labels: Vec<(MemoryLabels, MemoryLabels, i64)>,
+}
+
+/// Effects in one workspace.
+#[derive(Default)]
+struct WorkspaceEffects {
+    changes: Changes,
+    changed: Vec<MemoryId>,
+    /// Those of the changed memories that the log of changes names.
+    logged: Vec<MemoryId>,
 }
 
 impl Effects {
@@ -377,9 +387,12 @@ impl Effects {
             Some((from, to, count)) if *from == *before && *to == *after => *count += 1,
             _ => self.labels.push((before.clone(), after.clone(), 1)),
         }
-        let (changes, changed) = self.workspaces.entry(before.workspace_id).or_default();
-        changes.note(Some(before), Some(after), false);
-        changed.push(id);
+        let effects = self.workspaces.entry(before.workspace_id).or_default();
+        effects.changes.note(Some(before), Some(after), false);
+        effects.changed.push(id);
+        if is_logged(Some(before), Some(after)) {
+            effects.logged.push(id);
+        }
     }
 
     async fn write(
@@ -392,8 +405,11 @@ impl Effects {
         for (before, after, memories) in &self.labels {
             count_labels(transaction, org, (Some(before), Some(after)), *memories);
         }
-        for (workspace, (changes, memories)) in self.workspaces {
-            changes.count(transaction, (org, workspace), operation.at);
+        for (workspace, effects) in self.workspaces {
+            let (place, memories) = ((org, workspace), effects.changed);
+            effects.changes.count(transaction, place, operation.at);
+            let first = operation.first_audit_id;
+            log_changes(transaction, place, first, effects.logged, Changed::Labels);
             let outbox = Outbox::begin(transaction, org, workspace, operation.at).await?;
             let event = EventData::MemoryUpdated;
             outbox.emit_memories(transaction, service.env(), event, operation, &memories);

@@ -1,10 +1,12 @@
 //! Creation, change and deletion of single memories.
 
-use crate::error::{Error, ProblemCode};
+use crate::access::Action;
+use crate::error::{EntityKind, Error, ProblemCode};
 use crate::keys;
 use crate::model::{
-    AudienceLabel, AuditAction, ChangedMemories, EventData, MemoryContent, MemoryDetails, MemoryId,
-    MemoryLabels, MemoryUpdate, Quota, ReviewStatus, SensitivityLabel, SourceId, WorkspaceId,
+    AudienceLabel, AuditAction, ChangedMemories, CredentialId, EventData, MemoryContent,
+    MemoryDetails, MemoryId, MemoryLabels, MemoryUpdate, Provenance, Quota, Recall, RecallId,
+    ReviewStatus, SensitivityLabel, SourceId, WorkspaceId,
 };
 use crate::operation::Operation;
 use crate::request::request;
@@ -13,12 +15,15 @@ use crate::service::access::monitor::{Subject, Use, Visibility, slugs_read};
 use crate::service::audit::entry::AuditOutcome;
 use crate::service::audit::runs::MemoryAudit;
 use crate::service::erasures::erased_keys::ErasedKeys;
+use crate::service::memories::change_log::{Changed, is_logged, log_changes};
 use crate::service::memories::derived;
-use crate::service::memories::ingest::{IngestContext, NewMemory, by_source_key};
+use crate::service::memories::ingest::{IngestContext, NewMemory, Origin, by_source_key};
 use crate::service::memories::read::FoundMemory;
+use crate::service::memories::recalls::find_existing;
 use crate::service::memories::sources::{check_source, require_open_source, source_keys};
 use crate::service::operation::{Authorized, Prefetch, Unauthenticated};
 use crate::service::outbox::{Outbox, sequences_read};
+use crate::service::workspace::mcp_key_types::McpKey;
 use crate::service::{Caller, IfMatch, Memories, WithEtag};
 use crate::store::Transaction;
 
@@ -42,10 +47,17 @@ request! {
             as Option<Parsed<SensitivityLabel>>,
         /// True to add a memory whose key was erased, and to forget that it was. False by default.
         revive: bool as Flag = false,
+        /// Recall of the member in the workspace, whose answer led to the memory.
+        recall_id ("recallId"): Option<RecallId> as Option<Id<RecallId>>,
     }
 }
 
 impl CreateMemory {
+    /// Returns true if the memory has labels of the caller's choice, or a key that was erased.
+    fn chooses(&self) -> bool {
+        self.audience_tag.is_some() || self.sensitivity_label.is_some() || self.revive
+    }
+
     fn memory(&self) -> NewMemory {
         NewMemory {
             title: self.title.clone(),
@@ -101,11 +113,16 @@ impl MemoryUpdate {
 impl Memories<'_> {
     /// Adds one memory, which waits for review.
     ///
+    /// A caller without `memory:create` proposes it: with the default labels, and from an MCP key
+    /// from the source of the key.
+    ///
     /// # Errors
-    /// Those of [`Operation::CreateMemory`]; [`Error::InvalidRequest`] for an unknown source, or a
+    /// Those of [`Operation::CreateMemory`]; [`Error::InvalidRequest`] for an unknown source, for a
     /// key that another memory from the source has, or that was erased, unless the request revives
-    /// it; [`Error::Forbidden`] for the source of an inbound webhook; [`Error::Conflict`] while
-    /// memories of the source, of the caller or with the key are being erased.
+    /// it, or for a recall that the member has not registered in the workspace;
+    /// [`Error::Forbidden`] for labels or a source that the caller may not choose, or the source of
+    /// an inbound webhook; [`Error::Conflict`] while memories of the source, of the caller or with
+    /// the key are being erased.
     pub async fn create(
         self,
         caller: &Caller,
@@ -121,12 +138,17 @@ impl Memories<'_> {
                 &(workspace, request),
                 |caller| async move {
                     let source = request.source_id;
-                    let mut op = self.begin(caller, workspace, (source, memory)).await?;
-                    check_source(&mut op.transaction, &op.principal, Some(source)).await?;
+                    let mut op = self.begin(caller, workspace, (request, memory)).await?;
+                    if request.chooses() {
+                        op.require(Action::MemoryCreate, workspace)?;
+                    }
+                    let origin = origin(&mut op, request).await?;
+                    let named = ("sourceId", Some(source));
+                    check_source(&mut op.transaction, &op.principal, named).await?;
                     require_open_source(&mut op.transaction, &op.principal.org, source).await?;
                     require_free_key(&mut op, request).await?;
                     op.reserve(Quota::Memories, 1).await?;
-                    let found = add(&mut op, request, memory);
+                    let found = add(&mut op, (request, memory), origin);
                     let trace = Trace {
                         action: AuditAction::MemoryCreate,
                         is_own: false,
@@ -168,12 +190,14 @@ impl Memories<'_> {
         self,
         caller: Unauthenticated<'c>,
         workspace: WorkspaceId,
-        (source, memory): (SourceId, &NewMemory),
+        (request, memory): (&CreateMemory, &NewMemory),
     ) -> Result<Authorized<'c>, Error> {
-        let org = caller.org();
+        let (org, source) = (caller.org(), request.source_id);
+        let recall = request.recall_id.map(|id| keys::recall(org, id));
         let memories = std::slice::from_ref(memory);
         let prefetch = Prefetch::keys(by_source_key(org, workspace, source, memories))
             .and_keys(source_keys(org, source))
+            .and_keys(recall)
             .and_keys([
                 keys::endpoint_sequence(org, workspace),
                 keys::erasure_key(org),
@@ -225,7 +249,7 @@ impl Memories<'_> {
                     .find_authors(&mut op.transaction, &authored, false)
                     .await?;
                 let visibility = monitor.decide(memory, &found.labels, update.wanted())?;
-                check_source(&mut op.transaction, &op.principal, source).await?;
+                check_source(&mut op.transaction, &op.principal, ("sourceId", source)).await?;
                 if labels.source_id != found.labels.source_id {
                     let source = labels.source_id;
                     require_open_source(&mut op.transaction, &op.principal.org, source).await?;
@@ -318,6 +342,7 @@ impl Authorized<'_> {
         let is_rewritten = changed.content != found.content;
         if is_rewritten {
             changed.content.updated_by = self.principal.member_id();
+            changed.content.updated_via = self.principal.via();
             changed.content.updated_at = at;
             let key = keys::content(org, id);
             self.transaction.put(key, &changed.content);
@@ -334,6 +359,10 @@ impl Authorized<'_> {
         let transaction = &mut self.transaction;
         let labels = trace.after.as_ref().or(trace.before.as_ref());
         if let Some(labels) = labels {
+            if is_logged(trace.before.as_ref(), trace.after.as_ref()) {
+                let (place, first) = ((org, labels.workspace_id), operation.first_audit_id);
+                log_changes(transaction, place, first, vec![memory], Changed::Anything);
+            }
             let outbox = Outbox::begin(transaction, org, labels.workspace_id, operation.at).await?;
             let (event, memories) = (trace.event, [memory]);
             outbox.emit_memories(transaction, env, event, operation, &memories);
@@ -360,8 +389,84 @@ struct Trace {
     after: Option<MemoryLabels>,
 }
 
+/// Returns the origin of a new memory. The audience that an MCP key gives it is the first of its
+/// labels that covers its member.
+///
+/// # Errors
+/// [`Error::InvalidRequest`] for a recall that does not exist for the caller, or that the member has
+/// not registered in the workspace; [`Error::Forbidden`] for an MCP key that proposes from another
+/// source than its own, or none of whose labels covers its member any more; those of the store.
+async fn origin(op: &mut Authorized<'_>, request: &CreateMemory) -> Result<Origin, Error> {
+    let mut provenance = Provenance::default();
+    if let Some(id) = request.recall_id {
+        require_own_recall(op, id).await?;
+        provenance.recall_id = Some(id);
+    }
+    let caller = &op.principal;
+    let limited = caller.credential.filter(|_| caller.has_audience_list());
+    let key = match limited {
+        Some(id) => find_mcp_key(op, id).await?,
+        None => None,
+    };
+    let mut audience = None;
+    if let Some(key) = key {
+        if key.proposal_source_id != Some(request.source_id) {
+            return Err(Error::forbidden(
+                "an MCP key proposes memories from its own source only",
+            ));
+        }
+        let place = op.workspace();
+        let named = |slug: &str| (slug == place.slug).then_some(place.id);
+        let mut labels = key.audience.into_iter();
+        audience = labels.find(|label| op.principal.is_covered_by(label, named));
+        if audience.is_none() {
+            return Err(Error::forbidden(
+                "no audience label of the MCP key covers its member",
+            ));
+        }
+        provenance.mcp_key_id = Some(key.id);
+        provenance.client = Some(key.client);
+    }
+    let provenance = Some(provenance).filter(|found| *found != Provenance::default());
+    Ok(Origin {
+        provenance,
+        audience,
+    })
+}
+
+/// Requires a recall that exists for the caller, and that the member has registered in the workspace.
+async fn require_own_recall(op: &mut Authorized<'_>, id: RecallId) -> Result<(), Error> {
+    let (workspace, member) = (op.workspace().id, op.principal.member_id());
+    let key = keys::recall(op.org(), id);
+    let recall = op.transaction.get::<Recall>(&key).await?;
+    let is_own = |recall: &Recall| recall.workspace_id == workspace && recall.created_by == member;
+    let exists = match recall.filter(is_own) {
+        Some(_) => match find_existing(op, id, EntityKind::Recall).await {
+            Ok(_) => true,
+            Err(Error::NotFound { .. }) => false,
+            Err(error) => return Err(error),
+        },
+        None => false,
+    };
+    if exists {
+        return Ok(());
+    }
+    let message = "must be a recall that the member has registered in the workspace";
+    Err(Error::invalid("recallId", ProblemCode::NotFound, message))
+}
+
+/// Returns the MCP key with this identifier in the workspace of the operation, if there is one.
+async fn find_mcp_key(op: &mut Authorized<'_>, id: CredentialId) -> Result<Option<McpKey>, Error> {
+    let key = keys::mcp_key(op.org(), op.workspace().id, id);
+    Ok(op.transaction.get(&key).await?)
+}
+
 /// Adds the memory of a request to the workspace in which the caller was authorised.
-fn add(op: &mut Authorized<'_>, request: &CreateMemory, memory: &NewMemory) -> FoundMemory {
+fn add(
+    op: &mut Authorized<'_>,
+    (request, memory): (&CreateMemory, &NewMemory),
+    origin: Origin,
+) -> FoundMemory {
     let (place, now) = (op.workspace().clone(), op.now);
     let context = IngestContext {
         caller: &op.principal,
@@ -370,6 +475,7 @@ fn add(op: &mut Authorized<'_>, request: &CreateMemory, memory: &NewMemory) -> F
         source: request.source_id,
         is_signed: false,
         revives: request.revive,
+        origin,
     };
     let added = context.add(&mut op.transaction, op.service.env(), now, memory);
     let last_ingest = keys::last_ingest(op.org(), place.id);

@@ -106,7 +106,7 @@ fn people_reads(transaction: &Transaction, org: OrgId, workspace: WorkspaceId) -
 }
 
 /// Returns the labels that cover the caller.
-async fn covering(op: &mut Authorized<'_>) -> Result<Vec<AudienceLabel>, Error> {
+pub(super) async fn covering(op: &mut Authorized<'_>) -> Result<Vec<AudienceLabel>, Error> {
     let slugs = RangeRead::all(keys::workspace_slugs(op.org()));
     let mut places: BTreeMap<String, WorkspaceId> = BTreeMap::new();
     for found in op.transaction.scan(&slugs).await? {

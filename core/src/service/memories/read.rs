@@ -107,12 +107,14 @@ impl FoundMemory {
         shown
     }
 
-    /// Returns the content that a replay keeps: without the title, the text and the source key.
+    /// Returns the content that a replay keeps: without the title, the text, the source key and what
+    /// the memory comes from.
     pub(super) fn kept_content(&self) -> MemoryContent {
         MemoryContent {
             title: String::new(),
             content: String::new(),
             source_key: None,
+            provenance: None,
             ..self.content
         }
     }

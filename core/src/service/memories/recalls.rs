@@ -21,6 +21,7 @@ use crate::service::access::monitor::{Monitor, Subject, Use, Visibility, slugs_r
 use crate::service::access::principal::Principal;
 use crate::service::operation::{Authenticated, Authorized, Prefetch};
 use crate::service::page::{Listing, Page, PageRecord, PageRequest, PageScan};
+use crate::service::workspace::retention::RetentionState;
 use crate::service::{Caller, Recalls};
 use crate::store::{Direction, Entry, Key, RangeRead, Transaction, decode};
 
@@ -70,6 +71,17 @@ request! {
     }
 }
 
+request! {
+    /// Change of a recall, which cites fewer memories than before.
+    pub struct RecallUpdate {
+        /// Memories that the answer cites, without duplicates, each of which the recall shows the
+        /// caller.
+        ///
+        /// All others are no longer cited, also those that the recall does not show the caller.
+        memory_ids: Vec<MemoryId> as List<Id<MemoryId>, Items<1, RECALL_MEMORIES_MAX>, Unique>,
+    }
+}
+
 impl NewRecall {
     /// Adds the problem of no memory or too many.
     fn check_count(&self, path: &Path<'_>, problems: &mut Problems) {
@@ -80,8 +92,9 @@ impl NewRecall {
             _ if self.memory_ids.len() > RECALL_MEMORIES_MAX => return,
             _ => ("source_keys", ProblemCode::TooLarge),
         };
-        let message =
-            format!("must have 1 to {RECALL_MEMORIES_MAX} items in both lists, not {count}");
+        let message = format!(
+            "must have 1 to {RECALL_MEMORIES_MAX} items in both lists together, not {count}"
+        );
         problems.push(&Path::Field(path, name), code, message);
     }
 
@@ -119,6 +132,7 @@ impl Recalls<'_> {
                     let prefetch = Prefetch::keys(ids.map(|id| keys::memory(org, *id)))
                         .and_keys(by_key.iter().cloned())
                         .and_keys([keys::usage(org, Quota::Recalls)])
+                        .and_keys(RetentionState::keys(org, workspace))
                         .and_range(slugs_read(org));
                     let named = |transaction: &Transaction| {
                         let ids = by_key.iter().filter_map(|key| {
@@ -129,31 +143,11 @@ impl Recalls<'_> {
                     let mut op = caller
                         .in_workspace_then(workspace, prefetch, &named)
                         .await?;
-                    let now = op.now;
                     let cited = require_citable(&mut op, workspace, new, &by_key).await?;
                     op.reserve(Quota::Recalls, 1).await?;
-                    let recall = Recall {
-                        id: RecallId(self.service.env().uuid_at(now)),
-                        workspace_id: workspace,
-                        query: new.query.clone(),
-                        memory_ids: cited,
-                        created_by: op.principal.member_id(),
-                        created_at: now,
-                    };
                     let transaction = &mut op.transaction;
-                    transaction.create(keys::recall(org, recall.id), &recall);
-                    transaction.put(keys::workspace_recall(org, workspace, recall.id), &());
-                    for memory in &recall.memory_ids {
-                        transaction.put(keys::cited_by(org, *memory, recall.id), &());
-                    }
-                    // The audit log stores identifiers, not the query.
-                    let audited = serde_json::json!({
-                        "id": recall.id,
-                        "workspace_id": workspace,
-                        "memory_ids": recall.memory_ids,
-                    });
-                    let resource = (ResourceKind::Recall, recall.id.0);
-                    op.created(AuditAction::RecallCreate, resource, &audited);
+                    let retention = RetentionState::read(transaction, org, workspace).await?;
+                    let recall = put_recall(&mut op, retention, new.query.clone(), cited);
                     op.done(recall)
                 },
                 |caller, replay| async move {
@@ -256,6 +250,108 @@ impl Recalls<'_> {
             })
             .await
     }
+
+    /// Narrows a recall to the memories that the answer cites, in the order of the recall.
+    ///
+    /// Its subscribers are no longer notified of changes of the others. Without others, nothing
+    /// changes.
+    ///
+    /// # Errors
+    /// Those of [`Operation::UpdateRecall`]; [`Error::NotFound`], also for a recall that does not
+    /// exist for the caller; [`Error::Forbidden`] for a recall of another member;
+    /// [`Error::InvalidRequest`] for a memory that the recall does not show the caller.
+    pub async fn update(
+        self,
+        caller: &Caller,
+        recall: RecallId,
+        update: &RecallUpdate,
+    ) -> Result<Recall, Error> {
+        self.service.checks().check(update)?;
+        self.service
+            .perform(Operation::UpdateRecall, caller, |caller| async move {
+                let (org, kind) = (caller.org(), EntityKind::Recall);
+                let prefetch =
+                    Prefetch::keys([keys::recall(org, recall)]).and_range(slugs_read(org));
+                let caller = caller.authenticate(prefetch).await?;
+                let mut op = prefetch_cited(caller, recall, Prefetch::none()).await?;
+                let (before, cited, monitor) = read_cited(&mut op, recall, kind).await?;
+                if !cited.lets_exist(&before, &op.principal, &monitor) {
+                    return Err(Error::NotFound { kind });
+                }
+                op.authorize_in(before.workspace_id, kind).await?;
+                if before.created_by != op.principal.member_id() {
+                    return Err(Error::forbidden(
+                        "only the member that registered a recall can narrow it",
+                    ));
+                }
+                let after = update.applied_to(&before, &cited.shown(&before, &monitor))?;
+                if after == before {
+                    return op.done(after);
+                }
+                let dropped = before.memory_ids.iter();
+                for memory in dropped.filter(|id| !after.memory_ids.contains(id)) {
+                    op.transaction.delete(keys::cited_by(org, *memory, recall));
+                }
+                op.transaction.put(keys::recall(org, recall), &after);
+                let resource = (ResourceKind::Recall, recall.0);
+                let (before, audited) = (before.audited(), after.audited());
+                op.changed(AuditAction::RecallUpdate, resource, &before, &audited);
+                op.done(after)
+            })
+            .await
+    }
+}
+
+impl RecallUpdate {
+    /// Returns a recall that cites only these of the memories that it shows the caller.
+    ///
+    /// # Errors
+    /// [`Error::InvalidRequest`] with each memory that it does not show.
+    fn applied_to(&self, before: &Recall, shown: &Recall) -> Result<Recall, Error> {
+        let mut problems = Problems::default();
+        for (index, id) in self.memory_ids.iter().enumerate() {
+            if !shown.memory_ids.contains(id) {
+                let message = "must be a memory that the recall cites";
+                let path = format!("memory_ids[{index}]");
+                problems.push(path, ProblemCode::NotFound, message);
+            }
+        }
+        problems.into_result()?;
+        let mut after = before.clone();
+        after.memory_ids.retain(|id| self.memory_ids.contains(id));
+        Ok(after)
+    }
+}
+
+/// Registers the recall of a query that cites these memories of the workspace with this retention.
+///
+/// The caller has reserved it.
+pub(crate) fn put_recall(
+    op: &mut Authorized<'_>,
+    retention: RetentionState,
+    query: String,
+    cited: Vec<MemoryId>,
+) -> Recall {
+    let (org, now) = (op.org(), op.now);
+    let workspace = retention.workspace();
+    let recall = Recall {
+        id: RecallId(op.service.env().uuid_at(now)),
+        workspace_id: workspace,
+        query,
+        memory_ids: cited,
+        created_by: op.principal.member_id(),
+        created_at: now,
+    };
+    let transaction = &mut op.transaction;
+    transaction.create(keys::recall(org, recall.id), &recall);
+    transaction.put(keys::workspace_recall(org, workspace, recall.id), &());
+    for memory in &recall.memory_ids {
+        transaction.put(keys::cited_by(org, *memory, recall.id), &());
+    }
+    retention.cover_new_recall(transaction, now);
+    let resource = (ResourceKind::Recall, recall.id.0);
+    op.created(AuditAction::RecallCreate, resource, &recall.audited());
+    recall
 }
 
 /// Returns the memories that a new recall of the workspace cites, each once.
@@ -467,8 +563,11 @@ async fn existing(
 }
 
 /// Returns true for a recall that exists for the caller whatever it cites.
+///
+/// Its query may tell what it cites, which a service account that acts for the member may not read.
 pub(crate) fn is_own(caller: &Principal, recall: &Recall) -> bool {
-    recall.created_by == caller.member_id() && !caller.has_audience_list()
+    let is_direct = !caller.has_audience_list() && caller.via().is_none();
+    is_direct && recall.created_by == caller.member_id()
 }
 
 impl Recall {
@@ -476,6 +575,15 @@ impl Recall {
     pub(crate) fn memory_keys(&self, org: OrgId) -> Vec<Key> {
         let ids = self.memory_ids.iter();
         ids.map(|id| keys::memory(org, *id)).collect()
+    }
+
+    /// Returns what the audit log stores of it: identifiers, not the query.
+    fn audited(&self) -> serde_json::Value {
+        serde_json::json!({
+            "id": self.id,
+            "workspace_id": self.workspace_id,
+            "memory_ids": self.memory_ids,
+        })
     }
 }
 

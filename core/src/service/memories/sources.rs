@@ -245,7 +245,7 @@ pub(crate) async fn hidden_sources(
 
 /// Returns true if a source exists, and is not of an inbound webhook in a private workspace that
 /// does not exist for the caller. Its [keys](source_keys) were prefetched.
-pub(crate) async fn is_known_source(
+async fn is_known_source(
     transaction: &mut Transaction,
     caller: &Principal,
     source: SourceId,
@@ -259,20 +259,20 @@ pub(crate) async fn is_known_source(
     Ok(place.is_none_or(|place| caller.knows(place)))
 }
 
-/// Rejects a source that does not exist for the caller, if one is given.
+/// Rejects a source in this field that does not exist for the caller, if one is given.
 ///
 /// # Errors
 /// [`Error::InvalidRequest`]; those of the store.
 pub(crate) async fn check_source(
     transaction: &mut Transaction,
     caller: &Principal,
-    source: Option<SourceId>,
+    (field, source): (&str, Option<SourceId>),
 ) -> Result<(), Error> {
     if let Some(source) = source
         && !is_known_source(transaction, caller, source).await?
     {
         let message = "must be a source of the organisation";
-        return Err(Error::invalid("sourceId", ProblemCode::NotFound, message));
+        return Err(Error::invalid(field, ProblemCode::NotFound, message));
     }
     Ok(())
 }

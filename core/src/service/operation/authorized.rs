@@ -38,7 +38,8 @@ pub(crate) struct Authorized<'c> {
     pub(super) workspace: Option<Workspace>,
     /// Actions that the caller holds in the workspaces in which they were read.
     pub(super) held: Vec<(WorkspaceId, ActionSet)>,
-    pub(super) is_audited: bool,
+    /// Operation whose entries are recorded, once there are some.
+    pub(super) audited: Option<AuditedOperation>,
     pub(super) audit_quota: AuditQuota,
     /// True if the quota of the audit log limits the operation.
     pub(super) is_metered: bool,
@@ -360,9 +361,9 @@ impl Authorized<'_> {
             "{:?} does not declare {action}",
             self.operation
         );
-        self.is_audited = true;
         self.is_metered |= action.is_metered();
-        let operation = AuditedOperation::begin(&self.transaction, self.service.env(), self.now);
+        let begin = || AuditedOperation::begin(&self.transaction, self.service.env(), self.now);
+        let operation = *self.audited.get_or_insert_with(begin);
         let actor = Actor {
             workspace: self.place(),
             ..Actor::new(&self.principal, self.client)
@@ -383,7 +384,16 @@ impl Authorized<'_> {
     /// confidential or restricted.
     ///
     /// The reads of the labels have to be checks of the commit.
-    pub(crate) fn audit_read(&mut self, mut read: Vec<(MemoryId, MemoryLabels)>) {
+    pub(crate) fn audit_read(&mut self, read: Vec<(MemoryId, MemoryLabels)>) {
+        self.audit_read_after(0, read);
+    }
+
+    /// Audits a read of memories as [`Self::audit_read`] does, after other entries of the operation.
+    pub(crate) fn audit_read_after(
+        &mut self,
+        entries_before: usize,
+        mut read: Vec<(MemoryId, MemoryLabels)>,
+    ) {
         read.retain(|(_, labels)| labels.sensitivity >= SensitivityLabel::Confidential);
         if read.is_empty() || !self.service.audits_reads() {
             return;
@@ -398,6 +408,7 @@ impl Authorized<'_> {
         let entries = entries.collect();
         let action = AuditAction::MemoryRead;
         let (operation, actor) = self.audit(action);
+        let operation = operation.after(entries_before);
         operation.record_memories(&mut self.transaction, actor, action, None, entries);
     }
 
@@ -414,7 +425,7 @@ impl Authorized<'_> {
     /// Returns the transaction to commit.
     fn end(mut self) -> Result<Transaction, Error> {
         let must_audit = !self.operation.spec().audit_actions.is_empty();
-        if must_audit && !self.is_audited && self.transaction.has_changes() {
+        if must_audit && self.audited.is_none() && self.transaction.has_changes() {
             let message = format!("{:?} changed something without auditing it", self.operation);
             return Err(Error::internal(message));
         }

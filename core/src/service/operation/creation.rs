@@ -56,7 +56,7 @@ impl Authorized<'_> {
         let Some(request) = creation.and_then(|found| found.request(self.operation)) else {
             return Ok(());
         };
-        let key = request.record_key(self.org(), self.principal.member_id());
+        let key = request.record_key(self.org(), self.principal.sender());
         let found = self.transaction.get::<IdempotencyRecord>(&key).await?;
         if found.is_some_and(|record| self.now < record.expires_at) {
             return Err(Error::IdempotencyKeyReused);

@@ -176,9 +176,10 @@ pub(crate) struct KeyedRequest {
 }
 
 impl KeyedRequest {
-    /// Returns the key of the record, if this member sends the request.
-    pub(super) fn record_key(&self, org: OrgId, member: MemberId) -> Key {
-        keys::idempotency(org, member, &self.operation.id(), self.key.as_str())
+    /// Returns the key of the record, for a member and the service account that acts for it, if
+    /// one does.
+    pub(super) fn record_key(&self, org: OrgId, sender: (MemberId, Option<MemberId>)) -> Key {
+        record_key(org, sender, &self.operation.id(), &self.key)
     }
 
     /// Returns true if the record is of the same request.
@@ -201,6 +202,21 @@ impl KeyedRequest {
             kept,
             expires_at,
         }
+    }
+}
+
+/// Returns the key of the record of a request: a member's own ones, and those that each service
+/// account makes for it, are apart.
+pub(crate) fn record_key(
+    org: OrgId,
+    (member, via): (MemberId, Option<MemberId>),
+    operation: &str,
+    key: &IdempotencyKey,
+) -> Key {
+    match via {
+        None => keys::idempotency(org, member, operation, key.as_str()),
+        // No key contains a space.
+        Some(via) => keys::idempotency(org, member, operation, &format!("{via} {}", key.0)),
     }
 }
 

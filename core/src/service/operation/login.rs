@@ -261,28 +261,6 @@ impl Login {
         org.is_ok_and(|org| org.is_some_and(|org| !org.private.is_empty()))
     }
 
-    /// Returns the private workspaces that do not exist for a member: it holds no role in them, or
-    /// they are being removed, and it is not an owner.
-    ///
-    /// The record of the member, which the commit checks, guards the range of these roles.
-    async fn closed(
-        &self,
-        transaction: &mut Transaction,
-        member: &Member,
-        org: &Organization,
-    ) -> Result<Vec<WorkspaceId>, Error> {
-        if org.private.is_empty() || member.role == OWNER {
-            return Ok(Vec::new());
-        }
-        let roles = RangeRead::all(self.workspace_roles().range);
-        let roles = transaction.scan(&roles).await?;
-        let places = roles.iter().filter_map(|found| keys::last_id(&found.key));
-        let places = places.map(WorkspaceId);
-        let places = places.filter(|place| !org.removing.contains(place));
-        let places: BTreeSet<WorkspaceId> = places.collect();
-        Ok(org.private.difference(&places).copied().collect())
-    }
-
     /// Prefetches what follows from the first reads in a workspace, if it was not read with them.
     ///
     /// Returns the member, and the keys that the records of the login refer to.
@@ -365,7 +343,7 @@ impl Login {
         let key = self.org_key();
         let org = transaction.get::<Organization>(&key).await?;
         let org = org.ok_or(gone)?;
-        let closed = self.closed(transaction, &member, &org).await?;
+        let closed = closed_places(transaction, &member, &org).await?;
         Ok(Principal {
             org,
             member,
@@ -376,6 +354,7 @@ impl Login {
             is_dependent: self.depends_on.is_some(),
             scope: self.scope,
             role_actions: role.actions(),
+            via: None,
         })
     }
 }
@@ -464,6 +443,27 @@ impl Principal {
         };
         login.principal(transaction, member).await
     }
+}
+
+/// Returns the private workspaces that do not exist for a member: it holds no role in them, or
+/// they are being removed, and it is not an owner.
+///
+/// The record of the member, which the commit checks, guards the range of these roles.
+pub(crate) async fn closed_places(
+    transaction: &mut Transaction,
+    member: &Member,
+    org: &Organization,
+) -> Result<Vec<WorkspaceId>, Error> {
+    if org.private.is_empty() || member.role == OWNER {
+        return Ok(Vec::new());
+    }
+    let roles = RangeRead::all(workspace_roles_read(org.id, member.id).range);
+    let roles = transaction.scan(&roles).await?;
+    let places = roles.iter().filter_map(|found| keys::last_id(&found.key));
+    let places = places.map(WorkspaceId);
+    let places = places.filter(|place| !org.removing.contains(place));
+    let places: BTreeSet<WorkspaceId> = places.collect();
+    Ok(org.private.difference(&places).copied().collect())
 }
 
 /// Returns the key of a credential, if it is stored.

@@ -16,7 +16,7 @@ mod authorized;
 mod created;
 mod creation;
 pub(crate) mod idempotency;
-mod login;
+pub(crate) mod login;
 mod once;
 mod prefetch;
 mod recognition;

@@ -8,6 +8,7 @@ use super::idempotency::{Creation, IdempotencyRecord, KeyedRequest, Replay};
 use super::unauthenticated::Unauthenticated;
 use crate::error::Error;
 use crate::operation::Operation;
+use crate::service::access::principal::Principal;
 use crate::service::{Caller, KnowledgeService};
 use crate::store::{MaybeSend, Prepared, StoreExt};
 
@@ -129,8 +130,17 @@ impl KnowledgeService {
     ) -> Result<Option<Replay>, Error> {
         let wanted = request.operation.spec().authentication.credential();
         let wanted = wanted.ok_or_else(|| Error::internal("a signature identifies no caller"))?;
-        let (org, member) = self.recognize(caller.credential(), wanted).await?;
-        let key = request.record_key(org, member);
+        let (org, sender) = if caller.acting_for().is_none() {
+            let (org, member) = self.recognize(caller.credential(), wanted).await?;
+            (org, (member, None))
+        } else {
+            let mut reading = self.reading();
+            let (credential, now) = (caller.credential(), self.env().now());
+            let account = Principal::authenticate(&mut reading, credential, wanted, now).await?;
+            let principal = account.of_caller(&mut reading, caller, None).await?;
+            (principal.org_id(), principal.sender())
+        };
+        let key = request.record_key(org, sender);
         let found = self.store().get_as::<IdempotencyRecord>(&key).await?;
         let found = found.map(|found| found.value);
         match found.filter(|record| self.env().now() < record.expires_at) {

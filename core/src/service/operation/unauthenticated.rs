@@ -14,7 +14,7 @@ use super::prefetch::{Next, Prefetch};
 use crate::access::PermissionScope;
 use crate::error::{EntityKind, Error};
 use crate::keys;
-use crate::model::{CredentialId, Member, MemberId, OrgId, Timestamp, WorkspaceId};
+use crate::model::{Member, MemberId, OrgId, Timestamp, WorkspaceId};
 use crate::operation::Operation;
 use crate::service::access::principal::Resource;
 use crate::service::quota::{AuditQuota, audit_counter};
@@ -126,7 +126,7 @@ impl<'c> Unauthenticated<'c> {
         let transaction = &mut self.transaction;
         let (member, referenced) = login.prefetch_next(transaction, workspace, next).await?;
         self.remember(&login, referenced);
-        let mut op = self.into_authorized(login, member).await?;
+        let mut op = self.into_authorized(login, member, Some(workspace)).await?;
         op.authorize_in_named(workspace).await?;
         Ok(op)
     }
@@ -193,6 +193,7 @@ impl<'c> Unauthenticated<'c> {
         let reads = |caller: &Self, login: &Login| {
             let record = idempotency
                 .as_ref()
+                .filter(|_| caller.caller.acting_for().is_none())
                 .map(|(operation, key)| keys::idempotency(login.org, login.member, operation, key));
             caller.reads(login, roles).and_keys(record)
         };
@@ -255,9 +256,12 @@ impl<'c> Unauthenticated<'c> {
     }
 
     /// Returns the key of the idempotency record, for a request that creates with an idempotency key.
+    ///
+    /// The key of a caller that acts for another member is known once it is authorised.
     fn record_key(&self, login: &Login) -> Option<Key> {
         let request = self.creation.as_ref()?.request(self.operation)?;
-        Some(request.record_key(login.org, login.member))
+        let is_known = self.caller.acting_for().is_none();
+        is_known.then(|| request.record_key(login.org, (login.member, None)))
     }
 
     /// Returns the key of the record about the store, which [`Authorized::sealer`] reads.
@@ -269,9 +273,13 @@ impl<'c> Unauthenticated<'c> {
         mut self,
         login: Login,
         member: Option<Member>,
+        workspace: Option<WorkspaceId>,
     ) -> Result<Authorized<'c>, Error> {
         let (org, transaction) = (login.org, &mut self.transaction);
         let principal = login.principal(transaction, member).await?;
+        let caller = (self.caller, workspace);
+        let principal = self.service.principal_of(transaction, principal, caller);
+        let principal = principal.await?;
         let mut audit_quota = AuditQuota::default();
         if self.quota_key(org).is_some() {
             let (transaction, limits) = (&mut self.transaction, self.service.limits());
@@ -287,7 +295,7 @@ impl<'c> Unauthenticated<'c> {
             now: self.now,
             workspace: None,
             held: Vec::new(),
-            is_audited: false,
+            audited: None,
             audit_quota,
             is_metered: false,
             created: Created::default(),
@@ -314,11 +322,6 @@ impl<'c> Authenticated<'c> {
     /// Returns the member of the caller.
     pub(crate) fn member(&self) -> MemberId {
         self.login.member
-    }
-
-    /// Returns the token of the caller, if it has one.
-    pub(crate) fn credential(&self) -> Option<CredentialId> {
-        self.login.credential
     }
 
     /// Returns true if the authorisation has more to read, so that other reads can join it.
@@ -392,6 +395,8 @@ impl<'c> Authenticated<'c> {
     /// [`Error::Unauthenticated`] for a removed member.
     pub(crate) async fn authorize_per_resource(mut self) -> Result<Authorized<'c>, Error> {
         self.prefetch(Prefetch::none()).await?;
-        self.start.into_authorized(self.login, self.member).await
+        self.start
+            .into_authorized(self.login, self.member, None)
+            .await
     }
 }

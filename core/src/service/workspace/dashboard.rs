@@ -83,7 +83,8 @@ impl Workspaces<'_> {
     ) -> Result<Arc<Dashboard>, Error> {
         let cache = &self.service.inner.dashboards;
         let store = &**self.service.store();
-        let asked = (Asking::by(caller.credential()), workspace);
+        let member = caller.acting_for().cloned();
+        let asked = (Asking::by(caller.credential()), member, workspace);
         if let Some(dashboard) = cache.get(store, &asked, self.service.env().now()) {
             return Ok(dashboard);
         }

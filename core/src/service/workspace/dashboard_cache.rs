@@ -12,7 +12,7 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 
-use crate::access::{Credential, CredentialKind, SecretHash};
+use crate::access::{Credential, CredentialKind, MemberRef, SecretHash};
 use crate::keys;
 use crate::model::{DashboardSummary, MemberId, OrgId, WorkspaceId};
 use crate::service::access::principal::Delegator;
@@ -81,11 +81,12 @@ impl Asking {
     }
 }
 
-/// The summaries of a process while the organisation and the credential of their caller are unchanged.
+/// The summaries of a process, by the caller, the member that it acts for and the workspace, while
+/// the organisation and the credential of the caller are unchanged.
 ///
 /// One that may not be served again is kept too, for its owners.
 pub(crate) type DashboardCache =
-    GenerationCache<(Asking, WorkspaceId), Arc<Dashboard>, UNCHANGED_MAX>;
+    GenerationCache<(Asking, Option<MemberRef>, WorkspaceId), Arc<Dashboard>, UNCHANGED_MAX>;
 
 #[cfg(test)]
 mod tests {

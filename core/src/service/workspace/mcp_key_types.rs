@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize, Serializer};
 use crate::access::Secret;
 use crate::limits::ROTATION_DEFAULT;
 use crate::model::{
-    AudienceLabel, CredentialId, McpClient, McpKeySummary, MemberId, ResourceState, Timestamp,
-    WorkspaceId,
+    AudienceLabel, CredentialId, McpClient, McpKeySummary, MemberId, ResourceState, SourceId,
+    Timestamp, WorkspaceId,
 };
 use crate::request::request;
-use crate::request::rules::{ClientName, Items, List, Name, Parsed, RotationSeconds};
+use crate::request::rules::{ClientName, Id, Items, List, Name, Parsed, RotationSeconds};
 use crate::service::access::created::Ending;
 use crate::service::access::principal::Delegator;
 
@@ -31,6 +31,8 @@ request! {
         audience: Vec<AudienceLabel> as List<Parsed<AudienceLabel>, Items<1, AUDIENCE_MAX>>,
         /// Rotation period, at most 366 days; 90 days by default.
         rotation ("rotationSeconds"): Duration as RotationSeconds = ROTATION_DEFAULT,
+        /// Source of the memories that the key may propose; it may propose none without one.
+        proposal_source_id ("proposalSourceId"): Option<SourceId> as Option<Id<SourceId>>,
     }
 }
 
@@ -76,6 +78,9 @@ pub(crate) struct McpKey {
     /// Expiry of that credential, if it is scoped: the key then ends with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) bound_until: Option<Timestamp>,
+    /// Source of the memories that the key may propose.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) proposal_source_id: Option<SourceId>,
     /// Rotation period, in seconds.
     pub(crate) rotation_seconds: u64,
     pub(crate) rotates_at: Timestamp,
@@ -107,6 +112,7 @@ impl McpKey {
             name: self.name,
             client: self.client,
             audience: self.audience,
+            proposal_source_id: self.proposal_source_id,
             last_used_at,
             rotates_at: Some(self.rotates_at),
             state: status.state,

@@ -9,13 +9,14 @@ use crate::access::{Action, ActionSet, CredentialKind, CredentialRecord, Secret,
 use crate::error::{EntityKind, Error};
 use crate::keys;
 use crate::model::{
-    AudienceLabel, AuditAction, CredentialId, McpKeySummary, OrgId, ResourceKind, Timestamp,
-    Workspace, WorkspaceId,
+    AudienceLabel, AuditAction, CredentialId, McpKeySummary, OrgId, ResourceKind, SourceId,
+    Timestamp, Workspace, WorkspaceId,
 };
 use crate::operation::Operation;
 use crate::request::rules::RotationSeconds;
 use crate::service::access::created::{CreatedRecord, Endings};
 use crate::service::access::principal::{Delegator, Principal};
+use crate::service::memories::sources::{check_source, require_open_source, source_keys};
 use crate::service::operation::{Authorized, Prefetch, Unauthenticated};
 use crate::service::page::{Listing, Page, PageRecord, PageRequest};
 use crate::service::quota::RecordLimit;
@@ -25,7 +26,8 @@ use crate::service::workspace::mcp_key_types::{IssuedMcpKey, McpKey, NewMcpKey};
 use crate::service::{Caller, KnowledgeService, McpKeys};
 use crate::store::{Direction, Key, RangeRead, Transaction, decode_value};
 
-/// Actions of a key: reading memories, writing chats and registering recalls.
+/// Actions of a key: reading memories, writing chats and registering recalls. One with a source for
+/// them proposes memories too.
 const ACTIONS: ActionSet = ActionSet::of(&[
     Action::MemoryRead,
     Action::MemoryReadConfidential,
@@ -48,7 +50,8 @@ impl McpKeys<'_> {
     ///
     /// # Errors
     /// Those of [`Operation::CreateMcpKey`]; [`Error::InvalidRequest`] for a workspace that has the
-    /// maximum number of keys; [`Error::Forbidden`] for an audience that does not cover the caller.
+    /// maximum number of keys, or an unknown source of proposals; [`Error::Forbidden`] for an
+    /// audience that does not cover the caller, or the source of an inbound webhook.
     pub async fn create(
         self,
         caller: &Caller,
@@ -65,10 +68,20 @@ impl McpKeys<'_> {
                     let org = caller.org();
                     let counter = keys::mcp_key_count(org, workspace);
                     let stored = RangeRead::all(keys::mcp_keys(org, workspace));
-                    let prefetch = Prefetch::keys([counter.clone()]).and_range(stored);
+                    let source = new.proposal_source_id.into_iter();
+                    let source = source.flat_map(|source| source_keys(org, source));
+                    let prefetch = Prefetch::keys([counter.clone()]);
+                    let prefetch = prefetch.and_keys(source).and_range(stored);
                     let mut op = caller.in_workspace(workspace, prefetch).await?;
                     let (now, member) = (op.now, op.principal.member_id());
                     require_audience(&op.principal, op.workspace(), &new.audience)?;
+                    if let Some(source) = new.proposal_source_id {
+                        op.require(Action::MemoryPropose, workspace)?;
+                        let (transaction, principal) = (&mut op.transaction, &op.principal);
+                        let named = ("proposalSourceId", Some(source));
+                        check_source(transaction, principal, named).await?;
+                        require_open_source(transaction, &principal.org, source).await?;
+                    }
                     free_expired_keys(&mut op.transaction, org, workspace, now).await?;
                     op.reserve_record(RecordLimit::MCP_KEYS, counter).await?;
                     let delegator = op.principal.delegator();
@@ -85,6 +98,7 @@ impl McpKeys<'_> {
                         created_with: delegator.credential,
                         created_through: delegator.created_through,
                         bound_until: delegator.bound_until,
+                        proposal_source_id: new.proposal_source_id,
                         rotation_seconds: new.rotation.as_secs(),
                         rotates_at,
                         expires_at,
@@ -283,34 +297,52 @@ impl McpKeys<'_> {
             })
             .await
     }
+}
 
-    /// Records a use of the MCP key that authenticates the request.
-    ///
-    /// # Errors
-    /// Those of [`Operation::NoteMcpKeyUse`]; [`Error::NotFound`] for a credential that is not a
-    /// key of the workspace.
-    pub async fn note_use(self, caller: &Caller, workspace: WorkspaceId) -> Result<(), Error> {
-        self.service
-            .perform(Operation::NoteMcpKeyUse, caller, |caller| async move {
-                let mut caller = caller.authenticate(Prefetch::none()).await?;
-                let (org, id) = (caller.org(), caller.credential());
-                let place = id.map(|id| keys::mcp_key(org, workspace, id));
-                caller.prefetch(Prefetch::keys(place)).await?;
-                let mut op = caller.authorize_per_resource().await?;
-                if !op.principal.works_in(workspace) {
-                    return Err(NO_SUCH_KEY);
-                }
-                let [record, used] = records(org, workspace, id.ok_or(NO_SUCH_KEY)?);
-                op.find::<McpKey>(&record, EntityKind::McpKey).await?;
-                let now = op.now;
-                op.transaction.put(used, &now);
-                op.done(())
-            })
-            .await
+/// Returns the key of the last use of an MCP key, if the credential is that of one.
+pub(crate) async fn use_of(
+    transaction: &mut Transaction,
+    credential: &CredentialRecord,
+) -> Result<Option<Key>, Error> {
+    let Some(workspace) = key_workspace(credential) else {
+        return Ok(None);
+    };
+    let [key, used] = records(credential.org_id, workspace, credential.id);
+    let exists = transaction.get::<McpKey>(&key).await?.is_some();
+    Ok(exists.then_some(used))
+}
+
+impl McpKey {
+    /// Returns the actions of the key, of those that its member has.
+    fn actions(&self) -> ActionSet {
+        match self.proposal_source_id {
+            Some(_) => ACTIONS | ActionSet::of(&[Action::MemoryPropose]),
+            None => ACTIONS,
+        }
     }
 }
 
 impl KnowledgeService {
+    /// Returns the source of the memories that a caller may propose with its MCP key, if its member
+    /// may. Only for keys that may have one is anything read.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub(crate) async fn proposal_source(
+        &self,
+        caller: &Principal,
+        workspace: WorkspaceId,
+    ) -> Result<Option<SourceId>, Error> {
+        let propose = ActionSet::of(&[Action::MemoryPropose]);
+        let may_propose = caller.has_audience_list() && caller.scoped(propose) == propose;
+        let Some(id) = caller.credential.filter(|_| may_propose) else {
+            return Ok(None);
+        };
+        let key = keys::mcp_key(caller.org_id(), workspace, id);
+        let key = self.reading().get::<McpKey>(&key).await?;
+        Ok(key.and_then(|key| key.proposal_source_id))
+    }
+
     fn plan_expiry(
         &self,
         transaction: &mut Transaction,
@@ -367,7 +399,7 @@ fn credential_of(
         member_id: key.acts_as,
         scope: TokenScope {
             workspaces: Some(vec![workspace]),
-            actions: Some(caller.scoped(ACTIONS)),
+            actions: Some(caller.scoped(key.actions())),
             audience: Some(key.audience.clone()),
         },
         created_with: key.created_with,
@@ -438,7 +470,7 @@ async fn require_covered(
     key: &McpKey,
     record: &CredentialRecord,
 ) -> Result<(), Error> {
-    let allowed = record.scope.actions.unwrap_or(ACTIONS);
+    let allowed = record.scope.actions.unwrap_or(key.actions());
     let delegator = key.delegator();
     op.require_covered(workspace, delegator, allowed).await
 }

@@ -11,14 +11,10 @@ use crate::audit::entries;
 use crate::world::World;
 
 /// Operations that change something without an audit entry.
-const UNAUDITED: [(Operation, &str); 3] = [
+const UNAUDITED: [(Operation, &str); 2] = [
     (
         Operation::ReportSync,
         "the status of a connector is telemetry",
-    ),
-    (
-        Operation::NoteMcpKeyUse,
-        "the last use of a key is telemetry",
     ),
     (Operation::PostChatMessage, "the chat itself is the record"),
 ];

@@ -20,11 +20,12 @@ use crate::world::World;
 const IDLE_BODIES: [&str; 3] = ["", "{}", r#"{"reviewStatus":"approved"}"#];
 
 /// Operations that must be found, so that the test cannot pass by finding nothing.
-const FOUND: [Operation; 4] = [
+const FOUND: [Operation; 5] = [
     Operation::GetMemory,
     Operation::ListMemories,
     Operation::CheckMemoryAccess,
     Operation::UpdateMemory,
+    Operation::SearchRecalls,
 ];
 
 /// Returns the text that only the content of a memory has.

@@ -14,8 +14,11 @@ use crate::world::World;
 /// Operations that a repeated `POST` is harmless for, or that repeat nothing, with the reason.
 const WITHOUT_KEY: [(Operation, &str); 13] = [
     (Operation::CheckMemoryAccess, "reads only"),
+    (
+        Operation::SearchRecalls,
+        "a replay could not rank what is stored now as before",
+    ),
     (Operation::ReportSync, "sets the state of a connector"),
-    (Operation::NoteMcpKeyUse, "sets the time of a use"),
     (
         Operation::RotateMcpKey,
         "a replay could not show the secret",

@@ -22,8 +22,9 @@ async fn limit(world: &World, caller: &Caller, allowed: ActionSet) {
 
 /// Returns the actions that the request of an operation requires.
 fn required(operation: Operation) -> ActionSet {
-    // A token of a service account is requested, which is the condition of its permission.
-    let meets_condition = operation == Operation::CreateToken;
+    // A token of a service account is requested, and a memory is added without labels: these are the
+    // conditions of their permissions.
+    let meets_condition = matches!(operation, Operation::CreateToken | Operation::CreateMemory);
     let required = operation.spec().permissions.iter();
     let required = required.filter(|row| row.when.is_empty() || meets_condition);
     required.map(|row| row.action).collect()

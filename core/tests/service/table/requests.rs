@@ -21,8 +21,6 @@ pub(crate) struct Call {
     body: Bytes,
     /// Headers of a signature, or the `Idempotency-Key`.
     headers: Vec<(&'static str, String)>,
-    /// Token with which the caller has to make the call.
-    token: Option<String>,
 }
 
 impl Call {
@@ -57,7 +55,6 @@ impl Call {
             uri: path(world, &records, spec).await + &query,
             body,
             headers,
-            token: (operation == Operation::NoteMcpKeyUse).then_some(records.key_secret),
         }
     }
 
@@ -125,13 +122,9 @@ impl Call {
         request.body(self.body.clone()).unwrap()
     }
 
-    /// Sends the request, with the token that it needs.
+    /// Sends the request.
     pub(super) async fn send(&self, world: &World, caller: &Caller) -> Response<Bytes> {
-        let mut request = self.request(Some(caller));
-        if let Some(token) = &self.token {
-            let value = format!("Bearer {token}").parse().unwrap();
-            request.headers_mut().insert("authorization", value);
-        }
+        let request = self.request(Some(caller));
         Api::new(world.service.clone()).handle(request).await
     }
 
@@ -295,6 +288,8 @@ fn body(world: &World, records: &Records, operation: Operation) -> Value {
         Operation::CreateRecall => json!({
             "query": "Where is it written?", "memory_ids": [records.memory],
         }),
+        Operation::SearchRecalls => json!({ "candidates": [{ "memory_id": records.memory }] }),
+        Operation::UpdateRecall => json!({ "memory_ids": [records.memory] }),
         Operation::CreateCitationSubscription => json!({
             "recall_id": records.recall, "webhook_url": url,
         }),
@@ -323,7 +318,6 @@ fn body(world: &World, records: &Records, operation: Operation) -> Value {
         | Operation::GetMcpKey
         | Operation::RotateMcpKey
         | Operation::RevokeMcpKey
-        | Operation::NoteMcpKeyUse
         | Operation::ListChats
         | Operation::GetChat
         | Operation::DeleteChat
@@ -366,7 +360,8 @@ fn body(world: &World, records: &Records, operation: Operation) -> Value {
         | Operation::ListInboundWebhooks
         | Operation::GetInboundWebhook
         | Operation::DeleteInboundWebhook
-        | Operation::RotateInboundWebhookSecret => Value::Null,
+        | Operation::RotateInboundWebhookSecret
+        | Operation::GetAccessFilter => Value::Null,
         other => panic!("{other:?} has no request here"),
     }
 }

@@ -33,8 +33,8 @@ async fn audit_log_shows_actor_and_change() {
       "data": [
         {
           "id": "<uuid 1>", "operation_id": "<uuid 2>", "at": "<time>", "actor_id": "<uuid 3>",
-          "credential_id": "<uuid 4>", "inbound_webhook_id": null, "client_address": "127.0.0.1",
-          "request_id": "<uuid 5>", "action": "memory.bulk_update",
+          "credential_id": "<uuid 4>", "via_id": null, "inbound_webhook_id": null,
+          "client_address": "127.0.0.1", "request_id": "<uuid 5>", "action": "memory.bulk_update",
           "resource": {"kind": "memory", "id": "<uuid 6>"}, "outcome": "forbidden",
           "reason": "missing permission memory:declassify", "own": false,
           "before": {
@@ -45,8 +45,8 @@ async fn audit_log_shows_actor_and_change() {
         },
         {
           "id": "<uuid 9>", "operation_id": "<uuid 10>", "at": "<time>", "actor_id": "<uuid 3>",
-          "credential_id": "<uuid 4>", "inbound_webhook_id": null, "client_address": "127.0.0.1",
-          "request_id": "<uuid 11>", "action": "memory.bulk_update",
+          "credential_id": "<uuid 4>", "via_id": null, "inbound_webhook_id": null,
+          "client_address": "127.0.0.1", "request_id": "<uuid 11>", "action": "memory.bulk_update",
           "resource": {"kind": "memory", "id": "<uuid 6>"}, "outcome": "ok", "reason": null,
           "own": false,
           "before": {
@@ -121,7 +121,7 @@ async fn audit_log_filters_and_paginates() {
 async fn audit_log_rejects_invalid_requests() {
     assert_rejections! { r#"
         owner GET /v1/audit-log?action=memory.eat&resource_id=x&since=yesterday&cursor=x
-          invalid_value: action must be one of memory.ingest, memory.create, memory.update, memory.delete, memory.bulk_update, memory.read, source.create, role.create, role.update, role.delete, role.assign, citation_subscription.create, citation_subscription.delete, citation_subscription.rotate_secret, citation_subscription.disable, citation_subscription.enable, citation_subscription.ping, citation_subscription.redeliver, webhook.create, webhook.update, webhook.delete, webhook.rotate_secret, webhook.disable, webhook.enable, webhook.ping, webhook.redeliver, inbound_webhook.create, inbound_webhook.update, inbound_webhook.delete, inbound_webhook.rotate_secret, connector.create, connector.pause, connector.update, connector.delete, mcp_key.create, mcp_key.rotate, mcp_key.revoke, chat.create, chat.delete, retention.update, retention.erase, recall.create, recall.delete, erasure.create, organization.create, workspace.create, workspace.update, workspace.delete, member.create, member.update, member.remove, credential.create, credential.revoke
+          invalid_value: action must be one of memory.ingest, memory.create, memory.update, memory.delete, memory.bulk_update, memory.read, source.create, role.create, role.update, role.delete, role.assign, citation_subscription.create, citation_subscription.delete, citation_subscription.rotate_secret, citation_subscription.disable, citation_subscription.enable, citation_subscription.ping, citation_subscription.redeliver, webhook.create, webhook.update, webhook.delete, webhook.rotate_secret, webhook.disable, webhook.enable, webhook.ping, webhook.redeliver, inbound_webhook.create, inbound_webhook.update, inbound_webhook.delete, inbound_webhook.rotate_secret, connector.create, connector.pause, connector.update, connector.delete, mcp_key.create, mcp_key.rotate, mcp_key.revoke, chat.create, chat.delete, retention.update, retention.erase, recall.create, recall.update, recall.delete, erasure.create, organization.create, workspace.create, workspace.update, workspace.delete, member.create, member.update, member.remove, credential.create, credential.revoke
           invalid_value: resource_id must be a UUID of 36 characters, for example <uuid 1>
           invalid_value: since must be an RFC 3339 timestamp, for example <time>
           invalid_value: cursor must be an unmodified next_cursor of this list

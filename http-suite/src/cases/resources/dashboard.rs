@@ -153,9 +153,9 @@ async fn dashboard_is_filled_through_the_api_only() {
 
     let key = json!({ "name": "Laptop", "client": "claude_code", "audience": ["workspace:empty"] });
     let key = owner.make("mcp-keys", key).await;
-    let used = post(format!("{}/mcp-key-uses", owner.workspace));
+    let used = get(format!("{}/memories", owner.workspace));
     let used = used.bearer(key["secret"].as_str().unwrap()).await;
-    assert_eq!(used.status, 204);
+    assert_eq!(used.status, 200);
     let shown = owner.dashboard().await["mcp_keys"].clone();
     assert_eq!(shown.as_array().unwrap().len(), 1);
     assert_eq!(

@@ -17,7 +17,7 @@ async fn memory_rejects_invalid_request() {
           required: content is required
           invalid_value: sourceKey must have 1 to 512 characters
           invalid_value: audienceTag must be <scope>:<name>, the scope one of org, workspace, team, user, the name 1 to 64 characters of a-z 0-9 - _ .
-          unknown_field: labels is unknown; known fields: sourceId, title, content, sourceKey, audienceTag, sensitivityLabel, revive
+          unknown_field: labels is unknown; known fields: sourceId, title, content, sourceKey, audienceTag, sensitivityLabel, revive, recallId
         owner POST /v1/workspaces/<main>/memories {"sourceId": "<source>", "title": "a\u0000b", "content": "a\u0000b", "sourceKey": "a\u0000b"}
           invalid_value: title must not contain the character U+0000
           invalid_value: content must not contain the character U+0000
@@ -56,7 +56,7 @@ async fn memory_rejects_invalid_request() {
 async fn memory_rejects_unauthorized_and_unknown_access() {
     assert_rejections! { r#"
         viewer POST /v1/workspaces/<main>/memories {"sourceId": "<source>", "title": "New", "content": "New."}
-          403 forbidden: missing permission memory:create {"permission":"memory:create"}
+          403 forbidden: missing permission memory:propose {"permission":"memory:propose"}
         viewer PATCH /v1/memories/<approved> {"title": "Mine"}
           403 forbidden: missing permission memory:update {"permission":"memory:update"}
         viewer DELETE /v1/memories/<approved>

@@ -1,5 +1,6 @@
 //! Cases by resource, with every operation on it.
 
+mod acting;
 mod audit_log;
 mod chats;
 mod citation_subscriptions;
@@ -10,6 +11,7 @@ mod erasure_rejections;
 mod erasures;
 mod inbound_posts;
 mod labels;
+mod mcp;
 mod mcp_keys;
 mod members;
 mod memories;
@@ -24,6 +26,7 @@ mod webhooks;
 mod workspaces;
 
 suites![
+    acting,
     audit_log,
     chats,
     citation_subscriptions,
@@ -34,6 +37,7 @@ suites![
     erasures,
     inbound_posts,
     labels,
+    mcp,
     mcp_keys,
     members,
     memories,

@@ -8,11 +8,13 @@ use crate::support::{Show, assert_rejections, delete, error, get, own_org, patch
 
 suite![
     recall_is_created_listed_and_read,
+    recall_is_narrowed_to_what_was_used,
     recall_exists_for_readers_of_all_it_cites,
     viewer_registers_recalls_of_what_it_may_read,
     recalls_are_found_by_memory,
     recall_cites_by_source_key,
     recall_rejects_invalid_requests,
+    search_registers_what_it_finds,
 ];
 
 async fn recall_is_created_listed_and_read() {
@@ -58,6 +60,31 @@ async fn recall_is_created_listed_and_read() {
     assert_eq!(deleted.status, 204);
     let read = get(&recall).bearer(member).await;
     assert_eq!(read.json()["memory_ids"], json!(cited[1..]));
+}
+
+async fn recall_is_narrowed_to_what_was_used() {
+    let org = own_org();
+    let (member, viewer) = (&org.members.member.token, &org.members.viewer.token);
+    let recalls = format!("/v1/workspaces/{}/recalls", org.main.id);
+    let cited = &org.main.memories.internal[60..63];
+    let new = json!({ "query": "How long do keys live?", "memory_ids": cited });
+    let made = post(&recalls).bearer(member).json(&new).await.json();
+    let recall = format!("/v1/recalls/{}", made["id"].as_str().unwrap());
+    let used = json!({ "memory_ids": [cited[2], cited[0]] });
+    let narrowed = patch(&recall).bearer(member).json(&used).await;
+    assert_eq!(narrowed.status, 200, "{narrowed:?}");
+    let mut expected = made.clone();
+    expected["memory_ids"] = json!([cited[0], cited[2]]);
+    assert_eq!(narrowed.json(), expected);
+    assert_eq!(get(&recall).bearer(viewer).await.json(), expected);
+    let found = get(format!("{recalls}?memoryId={}", cited[1])).bearer(member);
+    let found = found.await.json().to_string();
+    assert!(!found.contains(made["id"].as_str().unwrap()), "{found}");
+    let wide = json!({ "memory_ids": cited });
+    let refused = patch(&recall).bearer(member).json(&wide).await;
+    insta::assert_snapshot!(problems(&refused), @"not_found: memory_ids[1] must be a memory that the recall cites");
+    let refused = patch(&recall).bearer(viewer).json(&used).await;
+    insta::assert_snapshot!(error(&refused), @r#"403 forbidden: only the member that registered a recall can narrow it {"permission":null}"#);
 }
 
 async fn recall_exists_for_readers_of_all_it_cites() {
@@ -154,7 +181,7 @@ async fn recall_rejects_invalid_requests() {
     assert_rejections! { r#"
         member POST /v1/workspaces/<main>/recalls {"query": "a\u0000b"}
           invalid_value: query must not contain the character U+0000
-          too_small: memory_ids must have 1 to 500 items in both lists, not 0
+          too_small: memory_ids must have 1 to 500 items in both lists together, not 0
         member GET /v1/workspaces/<main>/recalls?memoryId=none
           invalid_value: memoryId must be a UUID of 36 characters, for example <uuid 1>
         member POST /v1/workspaces/<main>/recalls {"memory_ids": ["<memory>", "<nil>"]}
@@ -164,10 +191,60 @@ async fn recall_rejects_invalid_requests() {
           not_found: memory_ids[0] must be an approved memory of the workspace
         reading_only POST /v1/workspaces/<main>/recalls {"query": "?", "memory_ids": ["<memory>"]}
           403 forbidden: missing permission recall:create {"permission":"recall:create"}
+        member PATCH /v1/recalls/<nil> {"memory_ids": []}
+          too_small: memory_ids must have 1 to 500 items, not 0
+        member PATCH /v1/recalls/<nil> {"memory_ids": ["<memory>", "<memory>"], "query": "?"}
+          duplicate: memory_ids[1] must not repeat an earlier item of the list
+          unknown_field: query is unknown; known fields: memory_ids
         member GET /v1/workspaces/<nil>/recalls
           404 not_found: there is no such workspace {"kind":"workspace"}
+        member PATCH /v1/recalls/<nil> {"memory_ids": ["<memory>"]}
         member GET /v1/recalls/<nil>
         member GET /v1/recalls/none
           404 not_found: there is no such recall {"kind":"recall"}
     "# }
+}
+
+async fn search_registers_what_it_finds() {
+    let org = own_org();
+    let viewer = &org.members.viewer.token;
+    let search = format!("/v1/workspaces/{}/recalls/search", org.main.id);
+    let memories = &org.main.memories;
+    let named = |id: &MemoryId| json!({ "memory_id": id });
+    let candidates = [memories.confidential[0], memories.internal[60]];
+    let body = json!({ "candidates": candidates.iter().map(named).collect::<Vec<_>>() });
+    let found = post(&search).bearer(viewer).json(&body).await;
+    assert_eq!(found.status, 200, "{found:?}");
+    let found = found.json();
+    assert_eq!(found["results"].as_array().unwrap().len(), 1);
+    assert_eq!(found["results"][0]["memory_id"], json!(candidates[1]));
+    let recall = format!("/v1/recalls/{}", found["recall_id"].as_str().unwrap());
+    let recall = get(recall).bearer(viewer).await.json();
+    assert_eq!(recall["memory_ids"], json!(candidates[1..]));
+
+    let found_by = async |query: &str| {
+        let body = json!({ "query": query, "limit": 3, "record": false });
+        let found = post(&search).bearer(viewer).json(&body).await;
+        assert_eq!(found.status, 200, "{found:?}");
+        found.json()
+    };
+    let title = found["results"][0]["title"].as_str().unwrap();
+    let by_title = found_by(title).await;
+    assert_eq!(by_title["results"][0]["memory_id"], json!(candidates[1]));
+    assert!(by_title["recall_id"].is_null());
+    assert!(by_title["results"][0]["score"].as_f64() > Some(0.0));
+    // Other forms of the same letters are the same words.
+    let wide = |char: char| match char {
+        '!'..='~' => char::from_u32(u32::from(char) + 0xfee0).unwrap(),
+        other => other,
+    };
+    let wide: String = title.chars().map(wide).collect();
+    assert_eq!(found_by(&wide).await, by_title);
+    let none = found_by("\u{3c9}").await;
+    assert_eq!(none, json!({ "recall_id": null, "results": [] }));
+    let nothing = post(&search)
+        .bearer(viewer)
+        .json(&json!({ "query": " " }))
+        .await;
+    insta::assert_snapshot!(problems(&nothing), @"required: query must not be blank without candidates");
 }

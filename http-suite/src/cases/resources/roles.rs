@@ -34,7 +34,7 @@ async fn role_is_created_and_read() {
         "id": "<uuid 1>", "org_id": "<uuid 2>", "workspace_id": null, "name": "Curator",
         "slug": "curator", "base_role": "member", "description": "Keeps the labels in order.",
         "is_active": true, "created_by": "<uuid 3>", "created_at": "<time>", "updated_at": "<time>",
-        "actions": {"allow": ["memory:declassify"], "deny": ["chat:write"]}
+        "actions": {"allow": ["memory:declassify"], "deny": ["chat:write"]}, "act_for_teams": null
       }
     }
     "#);
@@ -80,8 +80,8 @@ async fn role_reports_all_problems() {
           invalid_value: base_role must be one of viewer, member
           too_large: description must have at most 1024 characters
           invalid_value: workspace_id must be a UUID
-          invalid_value: actions.allow[1] must be one of memory:read, memory:read_confidential, memory:read_restricted, memory:create, memory:update, memory:share, memory:declassify, memory:review, memory:delete, dashboard:read, connector:report, connector:manage, mcp_key:manage, chat:write, recall:create, citation_subscription:manage, webhook:manage, inbound_webhook:manage, role:read, role:manage, member:manage, token:manage, audit:read, erasure:manage
-          unknown_field: is_active is unknown; known fields: name, slug, base_role, description, workspace_id, actions
+          invalid_value: actions.allow[1] must be one of memory:read, memory:read_confidential, memory:read_restricted, memory:create, memory:propose, memory:update, memory:share, memory:declassify, memory:review, memory:delete, dashboard:read, connector:report, connector:manage, mcp_key:manage, chat:write, recall:create, citation_subscription:manage, webhook:manage, inbound_webhook:manage, role:read, role:manage, member:manage, member:act_for, token:manage, audit:read, erasure:manage
+          unknown_field: is_active is unknown; known fields: name, slug, base_role, description, workspace_id, actions, act_for_teams
     "# }
 }
 

@@ -61,9 +61,9 @@ async fn mcp_key_is_rotated_and_revoked_by_those_who_cover_it() {
     let action = "memory:read_confidential";
     assert_beyond(&by(viewer, post(&rotate).json(&json!({}))).await, action);
     assert_beyond(&by(viewer, delete(&key)).await, action);
-    let uses = format!("/v1/workspaces/{}/mcp-key-uses", org.main.id);
-    let used = post(uses).bearer(secret.as_str().unwrap()).await;
-    assert_eq!(used.status, 204, "the key still works");
+    let memories = format!("/v1/workspaces/{}/memories", org.main.id);
+    let used = get(memories).bearer(secret.as_str().unwrap()).await;
+    assert_eq!(used.status, 200, "the key still works");
     let rotated = by(&org.members.owner, post(&rotate).json(&json!({}))).await;
     assert_eq!(rotated.status, 200, "{}", rotated.show());
     assert_eq!(by(admin, delete(&key)).await.status, 204);

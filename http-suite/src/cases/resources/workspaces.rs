@@ -16,6 +16,7 @@ suite![
     access_is_audited_for_the_people_of_the_workspace,
     retention_is_set_and_read,
     retention_of_memories_is_set_by_label,
+    retention_of_recalls_is_set,
     activity_counts_by_day,
 ];
 
@@ -309,11 +310,11 @@ async fn retention_is_set_and_read() {
     insta::assert_snapshot!(set(token, 90).await.brief(), @r#"
     200 OK
 
-    {"chat_days": 90, "memory_days": {}}
+    {"chat_days": 90, "memory_days": {}, "recall_days": 30, "record_recalls": true}
     "#);
     let viewer = &org.members.viewer.token;
     let read = get(&path).bearer(viewer).await;
-    assert_eq!(read.json(), json!({ "chat_days": 90, "memory_days": {} }));
+    assert_eq!(read.json(), retention(json!({ "chat_days": 90 })));
     assert_eq!(set(viewer, 1).await.status.as_u16(), 403);
     let wrong = set(token, 36_501).await;
     assert_eq!(wrong.status.as_u16(), 400);
@@ -327,8 +328,50 @@ async fn retention_is_set_and_read() {
         })
     );
     let removed = put(&path).bearer(token).json(&json!({})).await;
-    let nothing = json!({ "chat_days": null, "memory_days": {} });
-    assert_eq!(removed.json(), nothing);
+    assert_eq!(removed.json(), retention(json!({})));
+}
+
+/// Returns a retention with these fields, and with others as they are by default.
+fn retention(set: Value) -> Value {
+    let mut retention = json!({
+        "chat_days": null,
+        "memory_days": {},
+        "recall_days": 30,
+        "record_recalls": true,
+    });
+    for (name, value) in set.as_object().unwrap() {
+        retention[name] = value.clone();
+    }
+    retention
+}
+
+async fn retention_of_recalls_is_set() {
+    let org = own_org();
+    let path = format!("/v1/workspaces/{}/retention", org.empty.id);
+    let token = &org.members.admin.token;
+    let set = async |body: Value| put(&path).bearer(token).json(&body).await;
+    let body = json!({ "recall_days": 7, "record_recalls": false });
+    assert_eq!(set(body.clone()).await.json(), retention(body.clone()));
+    assert_eq!(get(&path).bearer(token).await.json(), retention(body));
+    for (body, code) in [
+        (json!({ "recall_days": 0 }), "recall_days invalid_value"),
+        (
+            json!({ "recall_days": 36_501 }),
+            "recall_days invalid_value",
+        ),
+        (json!({ "recall_days": "7" }), "recall_days invalid_type"),
+        (
+            json!({ "record_recalls": 1 }),
+            "record_recalls invalid_type",
+        ),
+    ] {
+        let wrong = set(body).await;
+        assert_eq!(wrong.status.as_u16(), 400);
+        let problem = &wrong.json()["details"]["fields"][0];
+        let text = |name: &str| problem[name].as_str().unwrap().to_owned();
+        assert_eq!(format!("{} {}", text("path"), text("code")), code);
+    }
+    assert_eq!(set(json!({})).await.json(), retention(json!({})));
 }
 
 async fn retention_of_memories_is_set_by_label() {
@@ -338,8 +381,9 @@ async fn retention_of_memories_is_set_by_label() {
     let set = async |body: Value| put(&path).bearer(token).json(&body).await;
     let days = json!({ "public": 36_500, "restricted": 30 });
     let body = json!({ "chat_days": 90, "memory_days": days });
-    assert_eq!(set(body.clone()).await.json(), body);
-    assert_eq!(get(&path).bearer(token).await.json(), body);
+    let set_to = retention(body.clone());
+    assert_eq!(set(body).await.json(), set_to);
+    assert_eq!(get(&path).bearer(token).await.json(), set_to);
     for (days, code) in [
         (json!({ "secret": 1 }), "memory_days.secret unknown_field"),
         (json!({ "public": 0 }), "memory_days.public invalid_value"),
@@ -352,7 +396,6 @@ async fn retention_of_memories_is_set_by_label() {
         let text = |name: &str| problem[name].as_str().unwrap().to_owned();
         assert_eq!(format!("{} {}", text("path"), text("code")), code);
     }
-    assert_eq!(get(&path).bearer(token).await.json(), body);
-    let none = set(json!({})).await.json();
-    assert_eq!(none, json!({ "chat_days": null, "memory_days": {} }));
+    assert_eq!(get(&path).bearer(token).await.json(), set_to);
+    assert_eq!(set(json!({})).await.json(), retention(json!({})));
 }

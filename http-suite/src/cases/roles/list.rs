@@ -20,7 +20,7 @@ async fn roles_are_listed_by_name() {
     insta::assert_snapshot!(answer.show(), @r#"
     200 OK
     cache-control: no-store
-    content-length: 2592
+    content-length: 2718
     content-type: application/json
     date: <date>
     request-id: <uuid 1>
@@ -31,39 +31,44 @@ async fn roles_are_listed_by_name() {
           "id": "<uuid 2>", "org_id": "<uuid 3>", "workspace_id": "<uuid 4>",
           "name": "The guest role", "slug": "guest", "base_role": "member",
           "description": "The role guest, for tests.", "is_active": true, "created_by": "<uuid 5>",
-          "created_at": "<time>", "updated_at": "<time>", "actions": {"allow": [], "deny": []}
+          "created_at": "<time>", "updated_at": "<time>", "actions": {"allow": [], "deny": []},
+          "act_for_teams": null
         },
         {
           "id": "<uuid 6>", "org_id": "<uuid 3>", "workspace_id": null, "name": "The inactive role",
           "slug": "inactive", "base_role": "viewer", "description": "The role inactive, for tests.",
           "is_active": false, "created_by": "<uuid 5>", "created_at": "<time>",
-          "updated_at": "<time>", "actions": {"allow": ["memory:update"], "deny": []}
+          "updated_at": "<time>", "actions": {"allow": ["memory:update"], "deny": []},
+          "act_for_teams": null
         },
         {
           "id": "<uuid 7>", "org_id": "<uuid 3>", "workspace_id": null, "name": "The keeper role",
           "slug": "keeper", "base_role": "member", "description": "The role keeper, for tests.",
           "is_active": true, "created_by": "<uuid 5>", "created_at": "<time>",
-          "updated_at": "<time>", "actions": {"allow": ["role:manage", "member:manage"], "deny": []}
+          "updated_at": "<time>", "actions": {"allow": ["role:manage", "member:manage"], "deny": []},
+          "act_for_teams": null
         },
         {
           "id": "<uuid 8>", "org_id": "<uuid 3>", "workspace_id": null,
           "name": "The restrained role", "slug": "restrained", "base_role": "member",
           "description": "The role restrained, for tests.", "is_active": true,
           "created_by": "<uuid 5>", "created_at": "<time>", "updated_at": "<time>",
-          "actions": {"allow": [], "deny": ["memory:update", "role:read"]}
+          "actions": {"allow": [], "deny": ["memory:update", "role:read"]}, "act_for_teams": null
         },
         {
           "id": "<uuid 9>", "org_id": "<uuid 3>", "workspace_id": null, "name": "The reviewer role",
           "slug": "reviewer", "base_role": "viewer", "description": "The role reviewer, for tests.",
           "is_active": true, "created_by": "<uuid 5>", "created_at": "<time>",
           "updated_at": "<time>",
-          "actions": {"allow": ["memory:update", "memory:review"], "deny": []}
+          "actions": {"allow": ["memory:update", "memory:review"], "deny": []},
+          "act_for_teams": null
         },
         {
           "id": "<uuid 10>", "org_id": "<uuid 3>", "workspace_id": null, "name": "The unheld role",
           "slug": "unheld", "base_role": "viewer", "description": "The role unheld, for tests.",
           "is_active": true, "created_by": "<uuid 5>", "created_at": "<time>",
-          "updated_at": "<time>", "actions": {"allow": ["audit:read"], "deny": []}
+          "updated_at": "<time>", "actions": {"allow": ["audit:read"], "deny": []},
+          "act_for_teams": null
         }
       ]
     }
@@ -103,7 +108,7 @@ async fn role_list_head_is_get_without_body() {
     insta::assert_snapshot!(head.show(), @"
     200 OK
     cache-control: no-store
-    content-length: 2592
+    content-length: 2718
     content-type: application/json
     date: <date>
     request-id: <uuid 1>

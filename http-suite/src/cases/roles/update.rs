@@ -40,7 +40,7 @@ async fn role_update_sets_each_field() {
     insta::assert_snapshot!(answer.show(), @r#"
     200 OK
     cache-control: no-store
-    content-length: 440
+    content-length: 461
     content-type: application/json
     date: <date>
     etag: "<etag 1>"
@@ -51,7 +51,8 @@ async fn role_update_sets_each_field() {
         "id": "<uuid 2>", "org_id": "<uuid 3>", "workspace_id": null, "name": "Archivist",
         "slug": "archivist", "base_role": "member", "description": "Keeps what is old.",
         "is_active": false, "created_by": "<uuid 4>", "created_at": "<time>", "updated_at": "<time>",
-        "actions": {"allow": ["memory:read", "memory:delete"], "deny": ["chat:write"]}
+        "actions": {"allow": ["memory:read", "memory:delete"], "deny": ["chat:write"]},
+        "act_for_teams": null
       }
     }
     "#);
@@ -85,7 +86,7 @@ async fn empty_role_update_returns_the_role() {
     insta::assert_snapshot!(empty.show(), @r#"
     200 OK
     cache-control: no-store
-    content-length: 422
+    content-length: 443
     content-type: application/json
     date: <date>
     etag: "<etag 1>"
@@ -96,7 +97,7 @@ async fn empty_role_update_returns_the_role() {
         "id": "<uuid 2>", "org_id": "<uuid 3>", "workspace_id": null, "name": "The unheld role",
         "slug": "unheld", "base_role": "viewer", "description": "The role unheld, for tests.",
         "is_active": true, "created_by": "<uuid 4>", "created_at": "<time>", "updated_at": "<time>",
-        "actions": {"allow": ["audit:read"], "deny": []}
+        "actions": {"allow": ["audit:read"], "deny": []}, "act_for_teams": null
       }
     }
     "#);

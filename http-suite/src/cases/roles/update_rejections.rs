@@ -25,10 +25,10 @@ async fn role_update_rejects_invalid_request() {
           invalid_type: description must be a string, not a number
           invalid_value: base_role must be one of viewer, member
           invalid_type: is_active must be true or false, not a string
-          invalid_value: actions.allow[1] must be one of memory:read, memory:read_confidential, memory:read_restricted, memory:create, memory:update, memory:share, memory:declassify, memory:review, memory:delete, dashboard:read, connector:report, connector:manage, mcp_key:manage, chat:write, recall:create, citation_subscription:manage, webhook:manage, inbound_webhook:manage, role:read, role:manage, member:manage, token:manage, audit:read, erasure:manage
+          invalid_value: actions.allow[1] must be one of memory:read, memory:read_confidential, memory:read_restricted, memory:create, memory:propose, memory:update, memory:share, memory:declassify, memory:review, memory:delete, dashboard:read, connector:report, connector:manage, mcp_key:manage, chat:write, recall:create, citation_subscription:manage, webhook:manage, inbound_webhook:manage, role:read, role:manage, member:manage, member:act_for, token:manage, audit:read, erasure:manage
           invalid_type: actions.deny must be a list of action names, not a string
           unknown_field: actions.keep is unknown; known fields: allow, deny
-          unknown_field: workspace_id is unknown; known fields: name, slug, description, base_role, is_active, actions
+          unknown_field: workspace_id is unknown; known fields: name, slug, description, base_role, is_active, actions, act_for_teams
     "# }
 }
 

@@ -130,6 +130,7 @@ impl Responder for Stub {
         Some(KnownCaller {
             organization: OrgId(id),
             principal: id,
+            acts_for: None,
         })
     }
 

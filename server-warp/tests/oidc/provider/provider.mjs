@@ -19,14 +19,34 @@ const accounts = new Map();
 const { privateKey } = generateKeyPairSync("rsa", { modulusLength: 2048 });
 const key = { ...privateKey.export({ format: "jwk" }), kid: "first", use: "sig", alg: "RS256" };
 
-const client = { redirect_uris: [redirectUri], grant_types: ["authorization_code"], response_types: ["code"] };
+const client = {
+  redirect_uris: [redirectUri],
+  grant_types: ["authorization_code", "client_credentials"],
+  response_types: ["code"],
+};
+// An assistant on the machine of a person, which can keep no secret.
+const assistant = {
+  client_id: "assistant",
+  application_type: "native",
+  token_endpoint_auth_method: "none",
+  redirect_uris: ["http://127.0.0.1/callback"],
+};
+// Access tokens are JWTs (RFC 9068) for whoever asks for this resource.
+const resourceIndicators = {
+  enabled: true,
+  defaultResource: () => undefined,
+  getResourceServerInfo: (_, audience) => ({ scope: "", audience, accessTokenFormat: "jwt" }),
+};
 
 const configuration = {
-  clients: [{ ...client, client_id: "knowledge", client_secret: "secret of the tests, with %&+ in it" }],
+  clients: [
+    { ...client, client_id: "knowledge", client_secret: "secret of the tests, with %&+ in it" },
+    assistant,
+  ],
   jwks: { keys: [key] },
   cookies: { keys: ["not a secret"] },
   claims: { openid: ["sub"], profile: ["name"], email: ["email", "email_verified"], groups: ["groups"] },
-  features: { devInteractions: { enabled: false } },
+  features: { devInteractions: { enabled: false }, clientCredentials: { enabled: true }, resourceIndicators },
   interactions: { url: (_, interaction) => `/interaction/${interaction.uid}` },
   findAccount: (_, accountId) => ({
     accountId,
@@ -46,7 +66,7 @@ const server = createServer(async (request, response) => {
   if (!pathname.startsWith("/interaction/")) return handle(request, response);
   const result = searchParams.has("cancel")
     ? { error: "access_denied", error_description: "<script>alert(1)</script>" }
-    : { login: { accountId: searchParams.get("account") } };
+    : { login: { accountId: searchParams.get("account") }, consent: {} };
   await provider.interactionFinished(request, response, result);
 });
 await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));

@@ -182,7 +182,7 @@ impl Request for BulkUpdateMemories {
             }
             return Ok(shown(&self.previewed(org, &who)));
         }
-        let name = (who.member, self.key.as_str().to_owned());
+        let name = (who.member, who.via, self.key.as_str().to_owned());
         let stored = model.org(who.org).replays.get(&name);
         if let Some(stored) = stored.filter(|stored| at.now < stored.expires_at) {
             if stored.request != self.request {

@@ -7,15 +7,14 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::json;
 
-use super::{Op, Weighted, alone, by_bearer, list_in, of, placed, placed_with, requests};
+use super::{Weighted, alone, by_bearer, list_in, of, placed, placed_with, requests};
 use crate::model::{
     Asked, AuditFacts, ErrorResponse, Expected, McpKey, Model, Moment, RequestErrors, Response,
     Who, limit_reached, none_of,
 };
 use crate::simulation::call::{Listing, Request};
-use crate::simulation::indeterminate::Changes;
 use crate::simulation::world::OrgState;
-use crate::strategies::{Actor, CredentialUse, elsewhere, entity, governor, new_mcp_key};
+use crate::strategies::{entity, governor, new_mcp_key};
 use knowledge_core::ProblemCode;
 use knowledge_core::access::{
     Action, ActionSet, CredentialKind, CredentialRecord, Secret, TokenScope,
@@ -24,7 +23,7 @@ use knowledge_core::model::{CredentialId, McpKeySummary, Timestamp, WorkspaceId}
 use knowledge_core::service::{AuditAction, NewMcpKey, PageRequest};
 use knowledge_core::store::Direction;
 
-/// Actions that an MCP key allows.
+/// Actions that every MCP key allows.
 const ACTIONS: [&str; 5] = [
     "memory:read",
     "memory:read_confidential",
@@ -46,15 +45,20 @@ requests! {
         rotation: Option<Duration>,
     }
     RevokeMcpKey by mcp_keys.revoke { workspace: WorkspaceId, key: CredentialId }
-    NoteMcpKeyUse by mcp_keys.note_use { workspace: WorkspaceId }
 }
 
 pub(super) fn strategies() -> Vec<Weighted> {
-    let new = (entity(), new_mcp_key(), prop::bool::weighted(0.6));
+    let new = (
+        entity(),
+        new_mcp_key(),
+        prop::bool::weighted(0.6),
+        weighted(0.4, entity()),
+    );
     let create = by_bearer(
         governor(),
         new,
-        |view, by, (place, mut new, is_for_workspace)| {
+        |view, by, (place, mut new, is_for_workspace, source)| {
+            new.proposal_source_id = source.map(|entity| view.source(entity));
             let workspace = view.workspace(place);
             if is_for_workspace && let Some(label) = view.label_of(workspace) {
                 new.audience = vec![label];
@@ -63,24 +67,12 @@ pub(super) fn strategies() -> Vec<Weighted> {
         },
     );
     let rotation = weighted(0.4, select(vec![DAY, 90 * DAY, Duration::ZERO]));
-    let key_holder = (governor(), weighted(0.8, 0_u8..4)).prop_map(|(by, key)| Actor {
-        credential: key.map_or(by.credential, CredentialUse::McpKey),
-        ..by
-    });
-    let note_use = (key_holder, elsewhere()).prop_map(|(by, place)| {
-        Op::by(by, move |view| {
-            let own = view.workspace_of_key(by.credential);
-            let workspace = place.map_or(own, |entity| view.workspace(entity));
-            NoteMcpKeyUse::new(view.bearer(by), workspace)
-        })
-    });
     vec![
         of(2, create),
         alone(1, list_in(governor(), ListMcpKeys::new)),
         of(1, placed(governor(), GetMcpKey::new)),
         of(2, placed_with(governor(), rotation, RotateMcpKey::new)),
         of(1, placed(governor(), RevokeMcpKey::new)),
-        of(1, note_use),
     ]
 }
 
@@ -91,7 +83,9 @@ fn check_rotation(errors: &mut RequestErrors, rotation: Duration) {
 
 /// Returns the record of the token of a key, whose scope is never wider than that of its creator.
 fn record(who: &Who, key: &McpKey, now: Timestamp) -> CredentialRecord {
-    let actions = ACTIONS.map(|name| name.parse().expect("the action exists"));
+    let proposes = key.proposal_source_id.map(|_| "memory:propose");
+    let actions = ACTIONS.into_iter().chain(proposes);
+    let actions = actions.map(|name| name.parse().expect("the action exists"));
     let scoped_to = who.scope.actions.unwrap_or(ActionSet::ALL);
     CredentialRecord {
         id: key.id,
@@ -168,6 +162,12 @@ impl Request for CreateMcpKey {
         if !audience.all(|label| rules.is_covered_in(place, label)) {
             errors.push(ErrorResponse::Forbidden);
         }
+        if let Some(source) = new.proposal_source_id {
+            if !org.rules(&who).holds(Action::MemoryPropose, place) {
+                errors.push(ErrorResponse::Forbidden);
+            }
+            errors.extend(org.require_source(&who, source, "proposalSourceId").err());
+        }
         let keys = org.mcp_keys.values();
         let live = keys.filter(|key| key.workspace_id == place && key.is_live(at.now));
         if live.count() as u64 >= model.limits.mcp_keys_per_workspace_max {
@@ -185,11 +185,11 @@ impl Request for CreateMcpKey {
             created_with: who.credential,
             created_through: model.created_through(&who),
             bound_until: bound_until(model, &who),
+            proposal_source_id: new.proposal_source_id,
             rotation_seconds: new.rotation.as_secs(),
             rotates_at: until(model, &who, at.now.plus(new.rotation)),
             expires_at: until(model, &who, at.now.plus(new.rotation + GRACE)),
             workspace_id: place,
-            last_used_at: None,
         };
         let secret = model.secret(at, "/secret", "wkt_");
         model.add_token(record(&who, &key, at.now), secret.clone());
@@ -313,24 +313,6 @@ impl Request for RevokeMcpKey {
         let entry = AuditFacts::ok(self.key, &before, ());
         org.audit(&who, AuditAction::McpKeyRevoke, entry, at.now);
         org.mcp_keys.remove(&self.key);
-        Ok(Response::done())
-    }
-}
-
-impl Request for NoteMcpKeyUse {
-    fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
-        let who = model.enter(&self.by, self.workspace, at.now)?;
-        let key = who
-            .credential
-            .filter(|id| model.org(who.org).mcp_keys.contains_key(id));
-        let keys = &mut model.org_mut(who.org).mcp_keys;
-        let key = key.and_then(|id| keys.get_mut(&id));
-        let key = key.filter(|key| key.workspace_id == self.workspace);
-        key.ok_or(ErrorResponse::NotFound)?.last_used_at = Some(at.now);
-        Ok(Response::done())
-    }
-
-    fn reconstruct(&self, _model: &Model, _changes: &Changes<'_>) -> Result<Response, String> {
         Ok(Response::done())
     }
 }

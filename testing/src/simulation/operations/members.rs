@@ -93,7 +93,7 @@ pub(super) fn strategies() -> Vec<Weighted> {
         of(4, add),
         of(2, update()),
         of(
-            3,
+            5,
             by_session(
                 governor(),
                 (entity(), prop::bool::weighted(0.8)),

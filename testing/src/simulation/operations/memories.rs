@@ -10,7 +10,8 @@ use super::bulk::change;
 use super::{Op, Weighted, alone, by_bearer, lists, of, requests};
 use crate::authorization::{Use, Verdict};
 use crate::model::{
-    Caller, ErrorResponse, Expected, Memory, Model, Moment, Org, RequestErrors, Response, change_of,
+    Caller, ErrorResponse, Expected, Memory, Model, Moment, Org, RequestErrors, Response, Who,
+    change_of,
 };
 use crate::simulation::call::{Call, Listing, Request};
 use crate::simulation::world::OrgState;
@@ -19,10 +20,11 @@ use crate::strategies::{
     sensitivity_label, text,
 };
 use knowledge_core::ProblemCode;
-use knowledge_core::access::CredentialKind;
+use knowledge_core::access::{Action, CredentialKind};
 use knowledge_core::model::{
-    AccessCheck, AccessCheckResult, AccessLabels, EventType, MemoryAccess, MemoryFilter, MemoryId,
-    MemoryKey, MemoryUpdate, Quota, ReviewStatus, WorkspaceId,
+    AccessCheck, AccessCheckResult, AccessLabels, AudienceLabel, EventType, MemoryAccess,
+    MemoryFilter, MemoryId, MemoryKey, MemoryUpdate, Provenance, Quota, Recall, ReviewStatus,
+    WorkspaceId,
 };
 use knowledge_core::service::{
     AuditAction, CreateMemory as NewSingleMemory, IfMatch, NewMemory, PageRequest,
@@ -58,8 +60,10 @@ fn filter() -> impl Strategy<Value = MemoryFilter> {
 }
 
 pub(super) fn strategies() -> Vec<Weighted> {
-    let new = (entity(), entity(), new_memory(), any::<bool>());
-    let create = by_bearer(actor(), new, |view, by, (place, source, new, revive)| {
+    let recall = weighted(0.2, entity());
+    let new = (entity(), entity(), new_memory(), any::<bool>(), recall);
+    let create = by_bearer(actor(), new, |view, by, what| {
+        let (place, source, new, revive, recall) = what;
         let new = NewSingleMemory::builder()
             .source_id(view.source(source))
             .title(new.title)
@@ -67,7 +71,8 @@ pub(super) fn strategies() -> Vec<Weighted> {
             .maybe_source_key(new.source_key)
             .maybe_audience_tag(new.audience_tag)
             .maybe_sensitivity_label(new.sensitivity_label)
-            .revive(revive);
+            .revive(revive)
+            .maybe_recall_id(recall.map(|entity| view.one(entity)));
         CreateMemory::new(by, view.workspace(place), new.build())
     });
     let what = (entity(), filter(), weighted(0.1, entity()));
@@ -137,10 +142,44 @@ fn of_memory<C: Into<Call> + 'static>(
     })
 }
 
+impl CreateMemory {
+    /// Returns what the memory comes from, if that is known, and the audience that an MCP key gives
+    /// it.
+    fn origin(
+        &self,
+        org: &Org,
+        who: &Who,
+    ) -> Result<(Option<Provenance>, Option<AudienceLabel>), ErrorResponse> {
+        let mut provenance = Provenance::default();
+        if let Some(id) = self.new.recall_id {
+            let is_own = |recall: &&Recall| {
+                recall.workspace_id == self.workspace && recall.created_by == who.member
+            };
+            let recall = org.recall(who, id).ok().filter(is_own);
+            recall.ok_or_else(|| ErrorResponse::invalid("recallId", ProblemCode::NotFound))?;
+            provenance.recall_id = Some(id);
+        }
+        let key = who.credential.and_then(|id| org.mcp_keys.get(&id));
+        let mut audience = None;
+        if let Some(key) = key {
+            if key.proposal_source_id != Some(self.new.source_id) {
+                return Err(ErrorResponse::Forbidden);
+            }
+            let (rules, mut labels) = (org.rules(who), key.audience.iter());
+            let first = labels.find(|label| rules.is_covered_in(self.workspace, label));
+            audience = Some(first.ok_or(ErrorResponse::Forbidden)?.clone());
+            provenance.mcp_key_id = Some(key.id);
+            provenance.client = Some(key.client);
+        }
+        let provenance = Some(provenance).filter(|found| *found != Provenance::default());
+        Ok((provenance, audience))
+    }
+}
+
 impl Request for CreateMemory {
     fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
         let (new, place) = (&self.new, self.workspace);
-        let memory = NewMemory::builder()
+        let mut memory = NewMemory::builder()
             .title(new.title.clone())
             .content(new.content.clone())
             .maybe_source_key(new.source_key.clone())
@@ -151,6 +190,12 @@ impl Request for CreateMemory {
         errors.memory("", "sourceKey", &memory, model.limits.content_bytes_max);
         let who = errors.then(model.authorize_in(self.asked(), place, at.now))?;
         let org = model.org(who.org);
+        let chooses = new.audience_tag.is_some() || new.sensitivity_label.is_some() || new.revive;
+        if chooses && !org.rules(&who).holds(Action::MemoryCreate, place) {
+            return Err(ErrorResponse::Forbidden.into());
+        }
+        let (provenance, audience) = self.origin(org, &who)?;
+        memory.audience_tag = audience.or(memory.audience_tag);
         org.require_source(&who, new.source_id, "sourceId")?;
         if let Some(key) = &new.source_key
             && org.names.contains_key(&(place, new.source_id, key.clone()))
@@ -167,8 +212,10 @@ impl Request for CreateMemory {
         }
         model.check_quota(who.org, Quota::Memories, 1)?;
         let id = MemoryId(model.made(at.learned.and_then(Response::id)));
-        let added = model.add_memory(&who, (place, new.source_id), id, &memory, at.now);
+        let mut added = model.add_memory(&who, (place, new.source_id), id, &memory, at.now);
+        added.content.provenance = provenance;
         let org = model.org_mut(who.org);
+        org.memories.insert(id, added.clone());
         org.last_ingest.insert(place, at.now);
         let change = (AuditAction::MemoryCreate, EventType::ChunkCreated);
         org.leave(&who, change, id, (None, Some(&added.labels)), false, at.now);
@@ -326,6 +373,7 @@ impl Request for UpdateMemory {
         }
         if after.content != before.content {
             after.content.updated_by = who.member;
+            after.content.updated_via = who.via;
             after.content.updated_at = at.now;
         }
         let org = model.org_mut(who.org);

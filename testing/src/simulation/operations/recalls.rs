@@ -2,23 +2,27 @@
 
 use proptest::collection::vec;
 use proptest::option::weighted;
+use proptest::prelude::*;
 use proptest::sample::select;
-use proptest::strategy::Strategy;
 use serde_json::json;
 
 use super::{Op, Weighted, alone, by_bearer, lists, of, one_of, requests};
 use crate::authorization::{Use, Verdict};
-use crate::model::{AuditFacts, ErrorResponse, Expected, Model, Moment, RequestErrors, Response};
+use crate::model::{
+    AuditFacts, ErrorResponse, Expected, Model, Moment, Org, RequestErrors, Response, Who,
+};
 use crate::simulation::call::{Listing, Request};
 use crate::simulation::indeterminate::Changes;
 use crate::simulation::world::OrgState;
-use crate::strategies::{EntityRef, actor, entity, memory_entity};
+use crate::strategies::{EntityRef, actor, common_words, entity, memory_entity, text};
+use knowledge_core::ProblemCode;
 use knowledge_core::access::CredentialKind;
 use knowledge_core::api::Operation;
 use knowledge_core::model::{
-    CitationFilter, MemoryId, Quota, Recall, RecallId, RecallSummary, WorkspaceId,
+    Candidate, CitationFilter, MemoryId, Quota, Recall, RecallId, RecallResults, RecallSearch,
+    RecallSummary, RecalledMemory, Timestamp, WorkspaceId,
 };
-use knowledge_core::service::{AuditAction, CitedKey, NewRecall, PageRequest};
+use knowledge_core::service::{AuditAction, CitedKey, NewRecall, PageRequest, RecallUpdate};
 use knowledge_core::store::Direction;
 
 requests! {
@@ -26,7 +30,9 @@ requests! {
     ListRecalls by recalls.list {
         workspace: WorkspaceId, filter: CitationFilter, page: PageRequest
     }
+    SearchRecalls by recalls.search { workspace: WorkspaceId, search: RecallSearch }
     GetRecall by recalls.get { recall: RecallId }
+    UpdateRecall by recalls.update { recall: RecallId, update: RecallUpdate }
     DeleteRecall by recalls.delete { recall: RecallId }
 }
 
@@ -41,8 +47,10 @@ pub(super) fn strategies() -> Vec<Weighted> {
         of(5, create(0)),
         // Several reads find what source keys name.
         alone(2, create(2)),
+        of(8, search()),
         of(1, list),
         of(2, one_of(actor(), GetRecall::new)),
+        of(2, update()),
         of(1, one_of(actor(), DeleteRecall::new)),
     ]
 }
@@ -69,6 +77,138 @@ fn create(keys_max: usize) -> impl Strategy<Value = Op> {
             .source_keys(keys.iter().map(key).collect());
         CreateRecall::new(by, workspace, new.build())
     })
+}
+
+/// Narrows recalls, mostly to the first half of what they cited at first.
+fn update() -> impl Strategy<Value = Op> {
+    let what = (entity(), vec(memory_entity(), 1..3), any::<u8>());
+    by_bearer(actor(), what, |view, by, (recall, memories, number)| {
+        let recall = view.one(recall);
+        let cited = view.own.citations.get(&recall).filter(|_| number % 4 > 0);
+        let memory_ids = match cited {
+            Some(cited) => cited[..cited.len().div_ceil(2)].to_vec(),
+            None => view.memories(&memories, None),
+        };
+        let update = RecallUpdate::builder().memory_ids(memory_ids).build();
+        UpdateRecall::new(by, recall, update)
+    })
+}
+
+/// Searches by words, among candidates, and by both.
+fn search() -> impl Strategy<Value = Op> {
+    let names = select(&["page-1", "page-2", "page-3"][..]);
+    let query = prop_oneof![
+        6 => common_words().prop_map(Some),
+        1 => text().prop_map(Some),
+        3 => Just(None),
+    ];
+    let candidates = (vec(memory_entity(), 0..5), vec((entity(), names), 0..2));
+    let what = (
+        entity(),
+        query,
+        weighted(0.4, candidates),
+        prop_oneof![4 => 1_u64..6, 1 => Just(50), 1 => select(&[0, 51][..])],
+        any::<bool>(),
+    );
+    by_bearer(
+        actor(),
+        what,
+        |view, by, (place, query, named, limit, record)| {
+            let candidates = named.map(|(memories, keys)| {
+                let by_id = memories
+                    .iter()
+                    .map(|memory| Candidate::builder().memory_id(view.memory(*memory)).build());
+                let by_key = keys.iter().map(|(source, name)| {
+                    let candidate = Candidate::builder().source_id(view.source(*source));
+                    candidate.source_key(*name).build()
+                });
+                by_key.chain(by_id).collect::<Vec<_>>()
+            });
+            let search = RecallSearch::builder()
+                .maybe_query(query)
+                .maybe_candidates(candidates);
+            let search = search.limit(limit).record(record).build();
+            SearchRecalls::new(by, view.workspace(place), search)
+        },
+    )
+}
+
+impl Request for SearchRecalls {
+    fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
+        let (search, place) = (&self.search, self.workspace);
+        let mut errors = RequestErrors::default();
+        let query = search.query.as_deref().unwrap_or_default();
+        errors.description("query", query);
+        errors.when(query.contains('\0'), "query", ProblemCode::InvalidValue);
+        let is_for_nothing = query.trim().is_empty() && search.candidates.is_none();
+        errors.when(is_for_nothing, "query", ProblemCode::Required);
+        if let Some(candidates) = &search.candidates {
+            errors.count("candidates", candidates.len(), 500);
+        }
+        let is_limit = (1..=50).contains(&search.limit);
+        errors.when(!is_limit, "limit", ProblemCode::InvalidValue);
+        let who = errors.then(model.authorize_in(self.asked(), place, at.now))?;
+        let org = model.org(who.org);
+        let results = org.found(&who, place, search);
+        if !search.record || !org.records_recalls(place) || results.is_empty() {
+            let recall_id = None;
+            return Ok(Response::of(&RecallResults { recall_id, results }));
+        }
+        model.check_quota(who.org, Quota::Recalls, 1)?;
+        let learned = at.learned.and_then(|response| response.get("/recall_id"));
+        let cited = results.iter().map(|memory| memory.memory_id).collect();
+        let id = RecallId(model.made(learned));
+        model.put_recall(&who, (id, place), query.to_owned(), cited, at.now);
+        let recall_id = Some(id);
+        Ok(Response::of(&RecallResults { recall_id, results }))
+    }
+
+    fn learn(&self, org_state: &mut OrgState, response: &Response) {
+        let results = response.get::<Vec<RecalledMemory>>("/results");
+        let cited = results.into_iter().flatten();
+        let cited = cited.map(|memory| memory.memory_id).collect();
+        if let Some(recall) = response.get::<RecallId>("/recall_id") {
+            org_state.learn_recall(recall, cited);
+        }
+    }
+}
+
+impl OrgState {
+    fn learn_recall(&mut self, id: RecallId, cited: Vec<MemoryId>) {
+        self.recalls.push(id);
+        if !cited.is_empty() {
+            self.citations.insert(id, cited);
+        }
+    }
+}
+
+impl Model {
+    /// Adds a recall, with its audit entry, and returns it.
+    fn put_recall(
+        &mut self,
+        who: &Who,
+        (id, workspace): (RecallId, WorkspaceId),
+        query: String,
+        cited: Vec<MemoryId>,
+        now: Timestamp,
+    ) -> Recall {
+        let recall = Recall {
+            id,
+            workspace_id: workspace,
+            query,
+            memory_ids: cited.clone(),
+            created_by: who.member,
+            created_at: now,
+        };
+        let org = self.org_mut(who.org);
+        org.recalls.insert(recall.id, recall.clone());
+        org.cover_recall(workspace, now);
+        // The audit log stores identifiers, not the query.
+        let audited = json!({ "id": recall.id, "workspace_id": workspace, "memory_ids": cited });
+        let entry = AuditFacts::ok(recall.id, (), &audited);
+        org.audit(who, AuditAction::RecallCreate, entry, now);
+        recall
+    }
 }
 
 impl Request for CreateRecall {
@@ -107,25 +247,16 @@ impl Request for CreateRecall {
             }
         }
         model.check_quota(who.org, Quota::Recalls, 1)?;
-        let recall = Recall {
-            id: RecallId(model.made(at.learned.and_then(Response::id))),
-            workspace_id: place,
-            query: query.clone(),
-            memory_ids: cited.clone(),
-            created_by: who.member,
-            created_at: at.now,
-        };
-        let org = model.org_mut(who.org);
-        org.recalls.insert(recall.id, recall.clone());
-        // The audit log stores identifiers, not the query.
-        let audited = json!({ "id": recall.id, "workspace_id": place, "memory_ids": cited });
-        let entry = AuditFacts::ok(recall.id, (), &audited);
-        org.audit(&who, AuditAction::RecallCreate, entry, at.now);
+        let id = RecallId(model.made(at.learned.and_then(Response::id)));
+        let recall = model.put_recall(&who, (id, place), query.clone(), cited, at.now);
         Ok(Response::of(&recall))
     }
 
     fn learn(&self, org_state: &mut OrgState, response: &Response) {
-        org_state.recalls.extend(response.id().map(RecallId));
+        let cited = response.get::<Vec<MemoryId>>("/memory_ids");
+        if let Some(recall) = response.id() {
+            org_state.learn_recall(RecallId(recall), cited.unwrap_or_default());
+        }
     }
 }
 
@@ -155,6 +286,58 @@ impl Request for GetRecall {
         Ok(Response::of(
             &model.org(who.org).shown_recall(&who, &recall),
         ))
+    }
+}
+
+impl UpdateRecall {
+    /// Returns the recall, if the caller may narrow it.
+    fn authorise(&self, org: &Org, who: &Who) -> Result<Recall, ErrorResponse> {
+        let found = org.recall(who, self.recall)?;
+        let (rules, place) = (org.rules(who), found.workspace_id);
+        if !rules.works_in(place) {
+            return Err(ErrorResponse::NotFound);
+        }
+        let condition = "for a recall that the caller registered";
+        let may = rules.may(Operation::UpdateRecall, condition, place);
+        if may && found.created_by == who.member {
+            Ok(found.clone())
+        } else {
+            Err(ErrorResponse::Forbidden)
+        }
+    }
+}
+
+impl Request for UpdateRecall {
+    fn expected(&self, model: &mut Model, at: &Moment<'_>) -> Expected {
+        let ids = &self.update.memory_ids;
+        let mut errors = RequestErrors::default();
+        errors.count("memory_ids", ids.len(), 500);
+        errors.distinct("memory_ids", ids);
+        let authenticated = model.authenticate(&self.by, CredentialKind::Bearer, at.now);
+        let authorised = authenticated.and_then(|who| {
+            let before = self.authorise(model.org(who.org), &who)?;
+            Ok((who, before))
+        });
+        let (who, before) = errors.then(authorised)?;
+        let shown = model.org(who.org).shown_recall(&who, &before).memory_ids;
+        let mut unknown = RequestErrors::default();
+        unknown.known("memory_ids", ids, |id| shown.contains(id));
+        unknown.then(Ok(()))?;
+        let mut after = before.clone();
+        after.memory_ids.retain(|id| ids.contains(id));
+        if after != before {
+            // The audit log stores identifiers, not the query.
+            let audited = |recall: &Recall| {
+                let cited = &recall.memory_ids;
+                let place = recall.workspace_id;
+                json!({ "id": recall.id, "workspace_id": place, "memory_ids": cited })
+            };
+            let entry = AuditFacts::ok(self.recall, audited(&before), audited(&after));
+            let org = model.org_mut(who.org);
+            org.recalls.insert(self.recall, after.clone());
+            org.audit(&who, AuditAction::RecallUpdate, entry, at.now);
+        }
+        Ok(Response::of(&after))
     }
 }
 

@@ -32,9 +32,12 @@ pub(super) fn strategies() -> Vec<Weighted> {
         let days = days.maybe_internal(internal);
         days.maybe_restricted(restricted).build()
     }));
-    let new = (days(), memory_days).prop_map(|(days, memory_days)| {
+    let new = (days(), memory_days, days(), option::of(any::<bool>()));
+    let new = new.prop_map(|(days, memory_days, recall_days, record_recalls)| {
         let new = NewRetention::builder().maybe_chat_days(days);
-        new.maybe_memory_days(memory_days).build()
+        let new = new.maybe_memory_days(memory_days);
+        let new = new.maybe_recall_days(recall_days);
+        new.maybe_record_recalls(record_recalls).build()
     });
     vec![
         of(1, in_workspace(actor(), GetRetention::new)),
@@ -62,13 +65,19 @@ impl Request for SetRetention {
         check(days.internal, "memory_days.internal");
         check(days.confidential, "memory_days.confidential");
         check(days.restricted, "memory_days.restricted");
+        check(self.new.recall_days, "recall_days");
         let who = errors.then(model.authorize_in(self.asked(), self.workspace, at.now))?;
         if who.scope.audience.is_some() {
             return Err(ErrorResponse::Forbidden.into());
         }
         let org = model.org_mut(who.org);
         let before: Value = org.retention(self.workspace);
-        let after = json!({ "chat_days": self.new.chat_days, "memory_days": days });
+        let after = json!({
+            "chat_days": self.new.chat_days,
+            "memory_days": days,
+            "recall_days": self.new.recall_days.unwrap_or(30),
+            "record_recalls": self.new.record_recalls.unwrap_or(true),
+        });
         if before != after {
             org.set_retention(self.workspace, &self.new, at.now);
             let entry = AuditFacts::ok(self.workspace, before, org.retention(self.workspace));

@@ -151,6 +151,7 @@ impl Request for CreateCustomRole {
             created_at: at.now,
             updated_at: at.now,
             actions: new.actions,
+            act_for_teams: new.act_for_teams.clone(),
         };
         let org = model.org(who.org);
         let mut errors = Vec::new();

@@ -129,7 +129,7 @@ pub(super) fn strategies() -> Vec<Weighted> {
             EndToken::new(view.session(by), org, member, token, with_created)
         })
     });
-    vec![of(3, create), alone(1, list), of(1, get), of(1, end)]
+    vec![of(3, create), alone(1, list), of(2, get), of(2, end)]
 }
 
 /// Authorises a caller to manage the tokens of a member.

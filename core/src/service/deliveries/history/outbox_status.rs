@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 use crate::keys;
-use crate::model::Timestamp;
+use crate::model::{Timestamp, time_of};
 use crate::service::Dispatcher;
 use crate::store::{Direction, Found, Read, StoreExt};
 
@@ -101,12 +101,4 @@ impl Dispatcher<'_> {
                 .await?,
         })
     }
-}
-
-/// Returns the time of an event, from its identifier.
-///
-/// The first 48 bits are milliseconds since the Unix epoch.
-fn time_of(event: uuid::Uuid) -> Timestamp {
-    let millis = event.as_u128() >> 80;
-    Timestamp::from_millis(i64::try_from(millis).unwrap_or(i64::MAX))
 }

@@ -19,6 +19,7 @@ use crate::service::audit::entry::AuditOutcome;
 use crate::service::audit::runs::MemoryAudit;
 use crate::service::audit::write::{Actor, AuditedOperation};
 use crate::service::erasures::erased_keys::ErasedKeys;
+use crate::service::memories::change_log::{Changed, is_logged, log_changes};
 use crate::service::memories::derived;
 use crate::service::outbox::Outbox;
 use crate::service::quota::reserve_units;
@@ -117,6 +118,13 @@ impl Batch<'_> {
         if audit.is_empty() {
             return Ok(ingested);
         }
+        let logged = audit
+            .iter()
+            .filter(|entry: &&MemoryAudit| is_logged(entry.before.as_ref(), entry.after.as_ref()));
+        let logged = logged.map(|entry| entry.memory_id).collect();
+        let (org, first) = (self.context.caller.org_id(), self.operation.first_audit_id);
+        let place = (org, self.context.workspace.id);
+        log_changes(transaction, place, first, logged, Changed::Anything);
         self.announce(transaction, &ingested).await?;
         let action = AuditAction::MemoryIngest;
         self.operation
@@ -272,6 +280,7 @@ impl Batch<'_> {
                 title: memory.title.clone(),
                 content: memory.content.clone(),
                 updated_by: caller.member_id(),
+                updated_via: caller.via(),
                 updated_at: self.operation.at,
                 ..content
             };

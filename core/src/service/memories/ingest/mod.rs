@@ -15,8 +15,8 @@ use crate::error::{Error, ProblemCode};
 use crate::keys;
 use crate::limits::INGEST_MEMORIES_MAX;
 use crate::model::{
-    AudienceLabel, AuditAction, MemoryContent, MemoryId, MemoryLabels, OrgId, Quota, ReviewStatus,
-    SensitivityLabel, SourceId, Timestamp, Workspace, WorkspaceId,
+    AudienceLabel, AuditAction, MemoryContent, MemoryId, MemoryLabels, OrgId, Provenance, Quota,
+    ReviewStatus, SensitivityLabel, SourceId, Timestamp, Workspace, WorkspaceId,
 };
 use crate::operation::Operation;
 use crate::request::request;
@@ -27,7 +27,7 @@ use crate::request::{Checks, Path, Problems};
 use crate::service::access::monitor::slugs_read;
 use crate::service::access::principal::Principal;
 use crate::service::memories::derived;
-use crate::service::memories::sources::{is_known_source, require_open_source, source_keys};
+use crate::service::memories::sources::{check_source, require_open_source, source_keys};
 use crate::service::operation::Prefetch;
 use crate::service::{Caller, Memories};
 use crate::store::{Key, Transaction};
@@ -242,10 +242,8 @@ impl Memories<'_> {
                     let mut op = caller
                         .in_workspace_then(workspace, prefetch, &known)
                         .await?;
-                    if !is_known_source(&mut op.transaction, &op.principal, source).await? {
-                        let message = "must be a source of the organisation";
-                        return Err(Error::invalid("source_id", ProblemCode::NotFound, message));
-                    }
+                    let named = ("source_id", Some(source));
+                    check_source(&mut op.transaction, &op.principal, named).await?;
                     require_open_source(&mut op.transaction, &op.principal.org, source).await?;
                     let audit = op.audit(AuditAction::MemoryIngest);
                     let place = op.workspace().clone();
@@ -257,6 +255,7 @@ impl Memories<'_> {
                         source,
                         is_signed: false,
                         revives: revive,
+                        origin: Origin::default(),
                     };
                     let memories = self
                         .service
@@ -323,6 +322,17 @@ pub(crate) struct IngestContext<'m> {
     pub(crate) is_signed: bool,
     /// True if memories whose keys were erased are added, and their hashes forgotten.
     pub(crate) revives: bool,
+    /// Origin of new memories.
+    pub(crate) origin: Origin,
+}
+
+/// Origin of new memories, and what follows from it.
+#[derive(Default)]
+pub(crate) struct Origin {
+    /// Provenance, if it is known.
+    pub(crate) provenance: Option<Provenance>,
+    /// Audience of those that name none, in place of that of the workspace.
+    pub(crate) audience: Option<AudienceLabel>,
 }
 
 /// A memory that was added.
@@ -344,6 +354,7 @@ impl IngestContext<'_> {
         let (org, workspace) = (self.caller.org_id(), self.workspace.id);
         let id = MemoryId(env.uuid_at(at));
         let audience = memory.audience_tag.as_ref();
+        let audience = audience.or(self.origin.audience.as_ref());
         let labels = MemoryLabels {
             workspace_id: workspace,
             source_id: self.source,
@@ -360,6 +371,9 @@ impl IngestContext<'_> {
             created_at: at,
             updated_by: self.caller.member_id(),
             updated_at: at,
+            created_via: self.caller.via(),
+            updated_via: None,
+            provenance: self.origin.provenance.clone(),
         };
         transaction.create(keys::memory(org, id), &labels);
         transaction.create(keys::content(org, id), &content);

@@ -135,7 +135,9 @@ pub(super) fn recall(_: &mut Verifier, _: &KeyEntry, recall: Recall, org: OrgId)
     let cited = cited.map(|memory| Expectation::Exists(keys::cited_by(org, *memory, recall.id)));
     let place = keys::workspace_recall(org, recall.workspace_id, recall.id);
     let workspace = keys::workspace(org, recall.workspace_id);
-    let others = [workspace, place].map(Expectation::Exists);
+    // Every recall expires.
+    let sweep = keys::retention_sweep(org, recall.workspace_id);
+    let others = [workspace, place, sweep].map(Expectation::Exists);
     Ok(cited.chain(others).collect())
 }
 

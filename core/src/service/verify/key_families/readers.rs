@@ -22,6 +22,7 @@ use crate::service::deliveries::{
 };
 use crate::service::erasures::StoredErasure;
 use crate::service::inbound::post::ProcessedMessage;
+use crate::service::memories::change_log::LoggedChange;
 use crate::service::meta::Schema;
 use crate::service::operation::idempotency::IdempotencyRecord;
 use crate::service::secrets::sealing::SealedRecord;

@@ -100,17 +100,21 @@ pub(super) fn retention(
     workspace: WorkspaceId,
 ) -> Expectations {
     let sweep = keys::retention_sweep(org, workspace);
-    Ok(vec![Expectation::Exists(sweep)])
+    let swept = json!({ "has_retention": true });
+    Ok(vec![Expectation::Contains(sweep, swept)])
 }
 
 pub(super) fn retention_sweep(
     _: &mut Verifier,
     _: &KeyEntry,
     sweep: RetentionSweep,
+    org: OrgId,
     workspace: WorkspaceId,
 ) -> Expectations {
     let next = sweep.next.map(|at| keys::due(at, workspace.0));
-    Ok(next.map(Expectation::Exists).into_iter().collect())
+    let retention = sweep.has_retention.then(|| keys::retention(org, workspace));
+    let expected = next.into_iter().chain(retention);
+    Ok(expected.map(Expectation::Exists).collect())
 }
 
 pub(super) fn subscription(

@@ -7,14 +7,14 @@ use super::stored_retention::StoredRetention;
 use crate::error::Error;
 use crate::keys;
 use crate::model::{
-    AuditAction, ChatId, MemoryContent, MemoryId, MemoryLabels, OrgId, Organization, ResourceKind,
-    Timestamp, WorkspaceId,
+    AuditAction, ChatId, MemoryContent, MemoryId, MemoryLabels, OrgId, Organization, Recall,
+    RecallId, ResourceKind, Timestamp, WorkspaceId, time_of,
 };
 use crate::service::KnowledgeService;
 use crate::service::audit::write::{Actor, AuditedOperation};
 use crate::service::erasures::removal::Removal;
 use crate::service::erasures::steps::{IsCovered, erase_citing};
-use crate::service::erasures::work::ErasureWork;
+use crate::service::erasures::work::{ErasureWork, Phase};
 use crate::service::tasks::ScheduledTask;
 use crate::service::workspace::chats::Chat;
 use crate::store::{Key, KeyEntry, RangeRead, StoreExt, Transaction};
@@ -26,9 +26,9 @@ impl KnowledgeService {
     /// Erases some of what has expired in a workspace, as the task under a key asks. Returns true
     /// if more is due.
     ///
-    /// A step is about memories, if a sweep of them is running or due, or about chats. Its last
-    /// audit entry has its counts, and is the only one about chats. Nothing is swept in a workspace
-    /// that is being removed.
+    /// A step is about memories or recalls, if a daily sweep is running or due, or about chats. Its
+    /// last audit entry has its counts, and is the only one about chats. Nothing is swept in a
+    /// workspace that is being removed.
     pub(crate) async fn erase_expired(
         &self,
         task: &Key,
@@ -48,46 +48,36 @@ impl KnowledgeService {
                 transaction.delete(task.clone());
                 return Ok(transaction.done(false));
             }
-            let owner = owner.filter(|owner| !owner.removing.contains(&workspace));
             let Some(owner) = owner else {
                 state.schedule(&mut transaction, None);
                 return Ok(transaction.done(false));
             };
+            if owner.removing.contains(&workspace) {
+                // The removal deletes the task once nothing is left that expires.
+                state.postpone(&mut transaction, now);
+                return Ok(transaction.done(false));
+            }
             let mut removal = Removal::new(self, org, now);
-            let next = match state.take_memory_work(now) {
+            let next = match state.take_work(now) {
                 Some(mut work) => {
                     let (stored, place) = (&state.stored, (&owner, workspace));
-                    self.sweep_memories(&mut transaction, &mut removal, &mut work, stored, place)
+                    self.sweep_daily(&mut transaction, &mut removal, &mut work, stored, place)
                         .await?;
                     if work.is_complete() {
-                        state.plan_memory_sweep(now);
+                        state.plan_daily_sweep(now);
                     } else {
                         state.sweep.work = Some(work);
                     }
                     Some(now)
                 }
                 None => {
+                    state.cover_recalls(&mut transaction, now).await?;
                     self.sweep_chats(&mut transaction, &mut removal, &state, workspace)
                         .await?
                 }
             };
             if !removal.is_empty() {
-                let counts = removal.counts();
-                if counts.chats > 0 {
-                    removal.forget_pages();
-                }
-                let counts = json!({
-                    "chats": counts.chats,
-                    "chat_messages": counts.chat_messages,
-                    "memories": counts.memories,
-                    "recalls": counts.recalls,
-                });
-                let operation = AuditedOperation::begin(&transaction, self.env(), now);
-                let actor = Actor::service(org, workspace);
-                let by = (operation, actor, AuditAction::RetentionErase);
-                let resource = (ResourceKind::Workspace, workspace.0);
-                removal
-                    .record(&mut transaction, by, resource, counts)
+                self.record_expired(&mut transaction, removal, workspace)
                     .await?;
             }
             let has_more = next.is_some_and(|next| next <= now);
@@ -97,10 +87,33 @@ impl KnowledgeService {
         .await
     }
 
-    /// Deletes some memories that have expired, or some recalls that cite none but deleted ones.
-    ///
-    /// Memories in the scope of a running erasure are left to it.
-    async fn sweep_memories(
+    /// Audits what a step erases.
+    async fn record_expired(
+        &self,
+        transaction: &mut Transaction,
+        mut removal: Removal<'_>,
+        workspace: WorkspaceId,
+    ) -> Result<(), Error> {
+        let (org, now, counts) = (removal.org(), removal.now(), removal.counts());
+        if counts.chats > 0 {
+            removal.forget_pages();
+        }
+        let counts = json!({
+            "chats": counts.chats,
+            "chat_messages": counts.chat_messages,
+            "memories": counts.memories,
+            "recalls": counts.recalls,
+        });
+        let operation = AuditedOperation::begin(transaction, self.env(), now);
+        let actor = Actor::service(org, workspace);
+        let by = (operation, actor, AuditAction::RetentionErase);
+        let resource = (ResourceKind::Workspace, workspace.0);
+        removal.record(transaction, by, resource, counts).await
+    }
+
+    /// Takes a step of a daily sweep: of the memories, of the recalls that cite none but deleted
+    /// ones, or of the recalls that have expired.
+    async fn sweep_daily(
         &self,
         transaction: &mut Transaction,
         removal: &mut Removal<'_>,
@@ -111,9 +124,30 @@ impl KnowledgeService {
         if !work.memories.is_empty() {
             return erase_citing(transaction, removal, work).await;
         }
+        if work.phase == Some(Phase::Memories) && stored.has_memory_days() {
+            let place = (owner, workspace);
+            return self
+                .sweep_memories(transaction, removal, work, stored, place)
+                .await;
+        }
+        self.sweep_recalls(transaction, removal, work, stored, workspace)
+            .await
+    }
+
+    /// Deletes some memories that have expired.
+    ///
+    /// Memories in the scope of a running erasure are left to it.
+    async fn sweep_memories(
+        &self,
+        transaction: &mut Transaction,
+        removal: &mut Removal<'_>,
+        work: &mut ErasureWork,
+        stored: &StoredRetention,
+        (owner, workspace): (&Organization, WorkspaceId),
+    ) -> Result<(), Error> {
         let (org, now) = (owner.id, removal.now());
         let marks = keys::workspace_memories(org, workspace);
-        let marks = self.next_records(marks, work, None).await?;
+        let marks = self.next_records(marks, work, Some(Phase::Recalls)).await?;
         let ids = marks.iter().filter_map(|mark| keys::last_id(&mark.key));
         let places: Vec<Key> = ids.map(|id| keys::memory(org, MemoryId(id))).collect();
         let found = self.store().get(&places).await?;
@@ -128,6 +162,60 @@ impl KnowledgeService {
         };
         let page = (page.as_slice(), &is_covered as IsCovered<'_>);
         self.erase_memories(transaction, removal, work, page).await
+    }
+
+    /// Erases some recalls that have expired and have no subscription.
+    ///
+    /// Their identifiers have their times, so that the first one that has not expired ends the
+    /// sweep.
+    async fn sweep_recalls(
+        &self,
+        transaction: &mut Transaction,
+        removal: &mut Removal<'_>,
+        work: &mut ErasureWork,
+        stored: &StoredRetention,
+        workspace: WorkspaceId,
+    ) -> Result<(), Error> {
+        let (org, now) = (removal.org(), removal.now());
+        work.phase = Some(Phase::Recalls);
+        let marks = keys::workspace_recalls(org, workspace);
+        let mut page = self.next_records(marks, work, None).await?;
+        let expired = page.iter().map_while(|mark| {
+            let id = keys::last_id(&mark.key)?;
+            (!stored.keeps_recall(time_of(id), now)).then_some(RecallId(id))
+        });
+        let expired: Vec<RecallId> = expired.collect();
+        if expired.len() < page.len() {
+            work.end_phase();
+        }
+        page.truncate(expired.len());
+        if expired.is_empty() {
+            return Ok(());
+        }
+        let counts = expired.iter().map(|id| keys::subscription_count(org, *id));
+        let counts: Vec<Key> = counts.collect();
+        let counts = transaction.get_many::<i64>(&counts).await?;
+        let counts = counts.into_iter().map(Option::unwrap_or_default);
+        let found = page.iter().zip(expired).zip(counts);
+        let free = found.filter(|(_, count)| *count == 0);
+        let free: Vec<(&KeyEntry, RecallId)> = free.map(|(found, _)| found).collect();
+        let records = free.iter().map(|(_, id)| keys::recall(org, *id));
+        let records: Vec<Key> = records.collect();
+        // Removals read these ranges, to find them empty.
+        let subscriptions = free.iter().map(|(_, id)| keys::subscriptions(org, *id));
+        let subscriptions = subscriptions.map(RangeRead::all).collect();
+        transaction.prefetch(records.clone(), subscriptions).await?;
+        for ((mark, _), key) in free.into_iter().zip(records) {
+            // It may have been deleted since the marks were read.
+            let Some(recall) = transaction.get::<Recall>(&key).await? else {
+                continue;
+            };
+            if !removal.recall(transaction, &recall).await? {
+                work.resume_before(&page, mark, Phase::Recalls);
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// Erases some chats that have expired, and returns the time of the next sweep.

@@ -42,7 +42,7 @@ impl Workspaces<'_> {
     /// [`maintain`](crate::service::KnowledgeService::maintain) deletes them: at once after a
     /// change of the retention, and within a day and the time of a sweep after they expire. It
     /// judges each by its present label and time of change. With them go the recalls that cite no
-    /// other stored memory.
+    /// other stored memory. Recalls that have expired and have no subscription go in the same way.
     ///
     /// # Errors
     /// Those of [`Operation::SetRetention`]; [`Error::InvalidRequest`] for a number of days outside

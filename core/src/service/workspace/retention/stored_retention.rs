@@ -37,6 +37,22 @@ impl StoredRetention {
         self.retention.memory_days != MemoryDays::default()
     }
 
+    /// Returns true if a workspace is swept daily even while it has no recalls.
+    ///
+    /// It is if memories expire, and if the retention has to stay for the recalls to come.
+    pub(super) fn is_swept_daily(&self) -> bool {
+        let others = Retention {
+            chat_days: None,
+            ..self.retention.clone()
+        };
+        others != Retention::default()
+    }
+
+    /// Returns true if a recall that was registered at this time has not expired at `now`.
+    pub(super) fn keeps_recall(&self, created_at: Timestamp, now: Timestamp) -> bool {
+        created_at.plus(period(self.retention.recall_days)) > now
+    }
+
     /// Returns true if a memory has expired at `now`. Without its content it counts as expired if
     /// it can be.
     pub(crate) fn is_expired(
