@@ -7,12 +7,18 @@ use std::time::Duration;
 use clap::ValueEnum;
 use clap::builder::TypedValueParser;
 use clap::error::ErrorKind;
+use knowledge_core::access::Secret;
 use knowledge_server::http_client::{HttpClient, builder, read_roots, system_roots};
 use knowledge_server::logging::{self, LogConfig, LogFormat};
+use knowledge_server::private_file;
 use knowledge_server::store_address::StoreAddress;
 use tokio_rustls::rustls::RootCertStore;
+use url::Url;
 
 use super::failure::Failure;
+
+/// Environment variable with an access token.
+const TOKEN_VARIABLE: &str = "KNOWLEDGE_TOKEN";
 
 /// [`LogFormat`] on the command line.
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -103,6 +109,48 @@ pub(super) fn http_client(
     client.map_err(Failure::new)
 }
 
+/// Returns the base URL of a server, which a flag has, without a trailing slash.
+pub(super) fn base_url(flag: &str, server: &str) -> Result<String, Failure> {
+    let wrong = || {
+        Failure::usage(format!(
+            "{flag} {server:?} must be an http or https URL, such as https://knowledge.example.com"
+        ))
+    };
+    let url = Url::parse(server).map_err(|_| wrong())?;
+    let is_plain = matches!(url.scheme(), "http" | "https")
+        && url.has_host()
+        && url.username().is_empty()
+        && url.password().is_none()
+        && url.query().is_none()
+        && url.fragment().is_none();
+    if !is_plain {
+        return Err(wrong());
+    }
+    Ok(url.as_str().trim_end_matches('/').to_owned())
+}
+
+/// Reads the access token in the file of `--token-file`, or in the environment.
+pub(super) fn token(file: Option<&Path>) -> Result<Secret, Failure> {
+    let (text, place) = match file {
+        Some(file) => {
+            let text = private_file::read(file)?;
+            let missing =
+                || Failure::new(format!("--token-file {} does not exist", file.display()));
+            (text.ok_or_else(missing)?, "--token-file")
+        }
+        None => {
+            let text = std::env::var(TOKEN_VARIABLE).map_err(|_| {
+                Failure::usage(format!(
+                    "missing access token; pass --token-file or set the variable {TOKEN_VARIABLE}"
+                ))
+            })?;
+            (text, TOKEN_VARIABLE)
+        }
+    };
+    let token: Result<Secret, _> = text.trim().parse();
+    token.map_err(|error| Failure::new(format!("{place} contains no valid token: {error}")))
+}
+
 /// Sets up the log of a short-lived command: warnings and errors only.
 pub(super) fn quiet_log() -> Result<(), Failure> {
     logging::init(&LogConfig {
@@ -123,5 +171,31 @@ pub(super) fn known<'n>(names: impl Iterator<Item = &'n str>) -> String {
             format!("{} and {} more", names[..SHOWN].join(", "), count - SHOWN)
         }
         _ => names.join(", "),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn server_address_must_be_plain_url() {
+        assert_eq!(
+            base_url("--server", "http://127.0.0.1:8080/").unwrap(),
+            "http://127.0.0.1:8080"
+        );
+        assert_eq!(
+            base_url("--server", "https://a.example/base/").unwrap(),
+            "https://a.example/base"
+        );
+        for wrong in [
+            "",
+            "a.example",
+            "ftp://a.example",
+            "https://me@a.example",
+            "https://a.example/?q=1",
+        ] {
+            assert!(base_url("--server", wrong).is_err(), "{wrong}");
+        }
     }
 }

@@ -74,6 +74,7 @@ fn summary() -> DashboardSummary {
                 "workspace:support".parse().unwrap(),
                 "org:acme".parse().unwrap(),
             ],
+            proposal_source_id: None,
             last_used_at: None,
             rotates_at: Some(at("2026-06-01T00:00:00Z")),
             state: ResourceState::Active,

@@ -21,6 +21,7 @@ mod healthcheck;
 mod import;
 mod init;
 mod login_link;
+mod mcp;
 mod operator;
 mod org;
 mod org_move;
@@ -71,6 +72,7 @@ enum Command {
     Webhook(webhook::Args),
     Relabel(relabel::Args),
     Import(import::Args),
+    Mcp(mcp::Args),
     Dashboard(dashboard::Args),
     Dump(dump::Args),
     Restore(restore::Args),
@@ -120,6 +122,7 @@ fn run(command: Command) -> Result<(), Failure> {
             Command::Webhook(args) => webhook::run(args).await,
             Command::Relabel(args) => relabel::run(args).await,
             Command::Import(args) => import::run(args).await,
+            Command::Mcp(args) => mcp::run(args).await,
             Command::Dashboard(args) => dashboard::run(args).await,
             Command::Dump(args) => dump::run(args).await,
             Command::Restore(args) => restore::run(args).await,

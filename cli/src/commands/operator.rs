@@ -1,14 +1,16 @@
 //! Operator commands: requests to core's admin interface, over a server's socket or to the store.
 
+use std::path::Path;
+
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
-use http::{Method, Request};
+use http::{HeaderMap, Method, Request, Response};
 use knowledge_core::EntityKind;
 use knowledge_core::access::BuiltInRole;
 use knowledge_core::api::admin::MemberView;
 use knowledge_core::limits::{Limits, PAGE_ITEMS_MAX};
 use knowledge_core::model::{Organization, Workspace};
-use knowledge_server::admin::{Transport, TransportError};
+use knowledge_server::admin::{OpenedStore, Transport, TransportError};
 use knowledge_server::config::Config;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, utf8_percent_encode};
 use serde::Deserialize;
@@ -225,6 +227,21 @@ impl Operator {
 }
 
 impl OrgArgs {
+    /// Returns the slug of the organisation, if one is given.
+    pub(super) fn slug(&self) -> Option<String> {
+        self.org.clone()
+    }
+
+    /// Returns the configuration file, if one is given.
+    pub(super) fn file(&self) -> Option<&Path> {
+        self.admin.file()
+    }
+
+    /// Loads the configuration, and sets up the log of a command.
+    pub(super) fn config(self) -> Result<Config, Failure> {
+        self.admin.configure()
+    }
+
     pub(super) async fn open(self) -> Result<OrgOperator, Failure> {
         Ok(self.open_with_config().await?.0)
     }
@@ -290,8 +307,27 @@ impl OrgOperator {
         let members: Vec<MemberView> = self.list("members", &[]).await?;
         let owner = BuiltInRole::Owner.as_str();
         let owner = members.into_iter().find(|member| member.role == owner);
-        let missing = || Failure::new("the organisation has no owner; choose a member with --as");
+        let missing = || Failure::new("the organisation has no owner; name the member to act as");
         Ok(owner.ok_or_else(missing)?.handle)
+    }
+
+    /// Passes on a message of an assistant, and returns the response whatever its status.
+    pub(super) async fn pass_on(
+        &self,
+        segments: &[&str],
+        headers: &HeaderMap,
+        body: Bytes,
+    ) -> Result<Response<Bytes>, Failure> {
+        let request = Request::builder().method(Method::POST);
+        let request = request.uri(self.path(segments)).body(body);
+        let mut request = request.map_err(|error| Failure::new(error.to_string()))?;
+        *request.headers_mut() = headers.clone();
+        Ok(self.operator.transport.send(request).await?)
+    }
+
+    /// Returns the store, if this process holds it.
+    pub(super) fn store(&self) -> Option<&OpenedStore> {
+        self.operator.transport.store()
     }
 
     /// True if a server holds the data.

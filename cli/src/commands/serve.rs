@@ -5,13 +5,12 @@ use std::io::IsTerminal;
 use std::sync::Arc;
 
 use knowledge_core::env::{Env, OsRandomness, SystemClock};
-use knowledge_core::service::Options;
 #[cfg(unix)]
 use knowledge_server::admin::AdminSocket;
 use knowledge_server::app::App;
 #[cfg(unix)]
 use knowledge_server::backup::Backup;
-use knowledge_server::config::{BaseUrl, Config, Sources};
+use knowledge_server::config::{Config, Sources};
 use knowledge_server::data::Data;
 use knowledge_server::deliveries::{Deliveries, DeliveryClient, POLL_INTERVAL_SHARED};
 use knowledge_server::logging::{self, LogConfig, LogControl, LogFormat};
@@ -78,7 +77,7 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
         }
     }
     let deliveries = deliveries(&config, telemetry.as_ref())?;
-    let options = options(&config, &data);
+    let options = config.options(&data);
     let env = Env::new(metrics.meter_clock(SystemClock), OsRandomness);
     #[cfg(unix)]
     let backup = {
@@ -117,16 +116,6 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
         telemetry.shut_down().await;
     }
     Ok(())
-}
-
-/// Returns the options of the service that are configured.
-fn options(config: &Config, data: &Data) -> Options {
-    let mut options = data.options(config.limits.clone());
-    options.public_url = config.public_url.as_ref().map(BaseUrl::to_string);
-    options.audit_reads = config.audit_reads;
-    options.session_timeouts = config.session_timeouts;
-    options.webhook_addresses = config.webhooks.addresses.clone();
-    options
 }
 
 /// Serves metrics, if configured.

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::fmt;
 use std::marker::PhantomData;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::error::ErrorKind;
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, value_parser};
@@ -98,6 +98,11 @@ impl<S> SettingArgs<S> {
     /// Returns the sources of the configuration, which can be read repeatedly.
     pub(super) fn sources(self) -> Sources {
         Sources::of_process(self.file, self.flags)
+    }
+
+    /// Returns the configuration file, if one is given.
+    pub(super) fn file(&self) -> Option<&Path> {
+        self.file.as_deref()
     }
 
     /// Replaces the file, if one is given.

@@ -89,10 +89,11 @@ struct DeleteArgs {
     org: OrgArgs,
 }
 
-/// Show or set after how many days a workspace erases chats and memories
+/// Show or set after how many days a workspace erases chats, memories and recalls
 ///
-/// Days that no flag names stay as they are. Chats that have expired are gone at once and for good;
-/// memories are deleted by a daily sweep, the first of which is due at once.
+/// Values that no flag names stay as they are. Chats that have expired are gone at once and for good;
+/// memories, and recalls without a subscription, are deleted by a daily sweep, the first of which is
+/// due at once.
 #[derive(Debug, clap::Args)]
 struct RetentionArgs {
     /// Slug of the workspace
@@ -107,8 +108,25 @@ struct RetentionArgs {
     #[arg(long, value_name = "LABEL=DAYS", value_parser = days_of_label)]
     memory_days: Vec<(SensitivityLabel, Days)>,
 
+    /// Days after which a recall without a citation subscription is erased
+    #[arg(long, value_name = "DAYS")]
+    recall_days: Option<u64>,
+
+    /// Registration of recalls by searches
+    #[arg(long, value_name = "BOOL")]
+    record_recalls: Option<bool>,
+
     #[command(flatten)]
     org: WithOutput<OrgArgs>,
+}
+
+impl RetentionArgs {
+    fn is_change(&self) -> bool {
+        self.chat_days.is_some()
+            || !self.memory_days.is_empty()
+            || self.recall_days.is_some()
+            || self.record_recalls.is_some()
+    }
 }
 
 /// Number of days; none to keep what there is.
@@ -140,6 +158,8 @@ const FLAGS: &[(&str, &str)] = &[
     ("memory_days.internal", "--memory-days internal"),
     ("memory_days.confidential", "--memory-days confidential"),
     ("memory_days.restricted", "--memory-days restricted"),
+    ("recall_days", "--recall-days"),
+    ("record_recalls", "--record-recalls"),
 ];
 
 pub(super) async fn run(args: Args) -> Result<(), Failure> {
@@ -204,11 +224,18 @@ async fn delete(args: DeleteArgs) -> Result<(), Failure> {
 }
 
 async fn retention(args: RetentionArgs) -> Result<(), Failure> {
+    let is_change = args.is_change();
     let (operator, output) = args.org.open().await?;
     let path = ["workspaces", &args.slug, "retention"];
     let mut retention: Value = operator.call(Method::GET, &path, None, FLAGS).await?;
-    if args.chat_days.is_some() || !args.memory_days.is_empty() {
-        let mut body = json!({ "memory_days": retention["memory_days"] });
+    if is_change {
+        let recall_days = args.recall_days.map(Value::from);
+        let record_recalls = args.record_recalls.map(Value::from);
+        let mut body = json!({
+            "memory_days": retention["memory_days"],
+            "recall_days": recall_days.unwrap_or_else(|| retention["recall_days"].clone()),
+            "record_recalls": record_recalls.unwrap_or_else(|| retention["record_recalls"].clone()),
+        });
         let chats = args.chat_days.map(|Days(days)| json!(days));
         let chats = chats.unwrap_or_else(|| retention["chat_days"].clone());
         if !chats.is_null() {
@@ -235,6 +262,13 @@ async fn retention(args: RetentionArgs) -> Result<(), Failure> {
     for label in SensitivityLabel::ALL {
         let days = &retention["memory_days"][label.as_str()];
         row(&format!("{label} memories"), days);
+    }
+    row("recalls", &retention["recall_days"]);
+    if retention["record_recalls"] == json!(false) {
+        table.row([
+            Cell::new("recalls of searches"),
+            Cell::new("not registered"),
+        ]);
     }
     output.print(&table.draw(render_options()), &retention)
 }

@@ -92,7 +92,7 @@ async fn create_mcp_keys(stage: &Stage) -> Result<(), Error> {
         if let Some(ago) = key.used {
             stage.ago(ago.0);
             let presented = Caller::from(issued.secret.expect("a new key has a secret"));
-            service.mcp_keys().note_use(&presented, workspace).await?;
+            service.note_use(&presented).await;
         }
     }
     Ok(())

@@ -146,20 +146,37 @@ fn retention_of_a_workspace_is_shown_and_set() {
     for stage in Stage::both() {
         let retention = ["workspace", "retention", "support"];
         let run = |more: &[&str]| stage.json(&[&retention, more].concat());
-        assert_eq!(run(&[]), json!({ "chat_days": null, "memory_days": {} }));
+        let shown = |chats: Value, memories: Value, recalls: u64, is_recorded: bool| {
+            json!({
+                "chat_days": chats,
+                "memory_days": memories,
+                "recall_days": recalls,
+                "record_recalls": is_recorded,
+            })
+        };
+        assert_eq!(run(&[]), shown(Value::Null, json!({}), 30, true));
         let set = run(&["--chat-days=90", "--memory-days=restricted=30"]);
-        let expected = json!({ "chat_days": 90, "memory_days": { "restricted": 30 } });
-        assert_eq!(set, expected);
+        let days = json!({ "restricted": 30 });
+        assert_eq!(set, shown(json!(90), days, 30, true));
+        let set = run(&["--recall-days=7", "--record-recalls=false"]);
+        let days = json!({ "restricted": 30 });
+        assert_eq!(set, shown(json!(90), days, 7, false));
         let set = run(&["--memory-days=public=9", "--memory-days=internal=8"]);
         let days = json!({ "public": 9, "internal": 8, "restricted": 30 });
-        assert_eq!(set, json!({ "chat_days": 90, "memory_days": days }));
+        assert_eq!(set, shown(json!(90), days, 7, false));
         let set = run(&["--chat-days=keep", "--memory-days=internal=keep"]);
         let days = json!({ "public": 9, "restricted": 30 });
-        assert_eq!(set, json!({ "chat_days": null, "memory_days": days }));
+        assert_eq!(set, shown(Value::Null, days, 7, false));
         assert_eq!(run(&[]), set);
-        let shown = stage.run(&retention).ok().stdout;
-        shown.assert_has("restricted memories");
-        shown.assert_has("kept");
+        let table = stage.run(&retention).ok().stdout;
+        table.assert_has("restricted memories");
+        table.assert_has("kept");
+        table.assert_has("not registered");
+        let set = run(&["--record-recalls=true"]);
+        assert_eq!(set["record_recalls"], true);
+        let wrong = [retention.as_slice(), &["--recall-days=0"]].concat();
+        let wrong = stage.run(&wrong);
+        wrong.fails("error: --recall-days must be between 1 and 36,500 days");
         let wrong = [retention.as_slice(), &["--memory-days=public=36501"]].concat();
         stage
             .run(&wrong)

@@ -15,6 +15,7 @@ mod guide;
 mod help;
 mod import;
 mod login_link;
+mod mcp;
 mod org_move;
 #[cfg(unix)]
 mod owner;

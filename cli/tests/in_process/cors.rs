@@ -110,6 +110,10 @@ async fn preflight_lists_allowed_methods_and_headers() {
         "idempotency-key",
         "if-match",
         "if-none-match",
+        "knowledge-act-for",
+        "mcp-method",
+        "mcp-name",
+        "mcp-protocol-version",
     ] {
         assert!(headers.contains(&name.to_owned()), "{name}: {headers:?}");
     }

@@ -4,7 +4,13 @@
 use std::time::Duration;
 
 use http::{Method, StatusCode};
+use knowledge_core::access::{
+    Action, ActionSet, BaseRole, BuiltInRole, Credential, CredentialKind, RoleRef,
+};
+use knowledge_core::model::{MemberId, MemberKind, NewCustomRole, RoleActions};
+use knowledge_core::service::{Caller, MemberAssignment, NewMember};
 use knowledge_server::net::{NetConfig, RateLimitConfig};
+use knowledge_testing::requests::new_token;
 use serde_json::json;
 
 use crate::support::{
@@ -21,6 +27,40 @@ async fn server(requests: u32, window: Duration) -> InProcess {
         ..NetConfig::default()
     })
     .await
+}
+
+/// Returns the token of a new service account that may act for members.
+async fn acting_bot(server: &InProcess) -> String {
+    let (service, org) = (&server.service, server.org());
+    let provisioning = service.provisioning();
+    let owner = Caller::from(Credential::Trusted {
+        org: org.id,
+        member: org.members.owner.id,
+    });
+    let actions = RoleActions {
+        allow: ActionSet::of(&[Action::MemberActFor]),
+        deny: ActionSet::EMPTY,
+    };
+    let role = NewCustomRole::builder()
+        .name("Acting")
+        .slug("acting")
+        .base_role(BaseRole::Viewer)
+        .actions(actions)
+        .build();
+    let role = service.roles().create(&owner, &org.slug, &role).await;
+    let bot = NewMember::builder()
+        .handle("bot")
+        .name("Bot")
+        .kind(MemberKind::ServiceAccount)
+        .role(RoleRef::Custom(role.expect("a role").id))
+        .build();
+    let bot = provisioning
+        .create_member(org.id, &bot)
+        .await
+        .expect("a member");
+    let token = new_token(bot.id, CredentialKind::Bearer);
+    let issued = provisioning.issue(org.id, &token).await;
+    issued.expect("a token").secret.expose().to_owned()
 }
 
 /// Returns the status and the rate limit headers.
@@ -104,6 +144,65 @@ async fn rate_limited_request_has_no_effect() {
         .await;
     let memory = &answer.json()["results"][0]["memory"];
     assert_eq!(memory["audienceTag"], "team:first");
+}
+
+/// A service account uses up its own quota for its members, and each of theirs.
+#[tokio::test]
+async fn request_for_a_member_counts_for_both() {
+    let server = server(4, WINDOW).await;
+    let org = server.org();
+    let send = async |call: Call| call.send_to(&server.base_url).await;
+    let bot = acting_bot(&server).await;
+    let (viewer, member) = (org.members.viewer.id, org.members.member.id);
+    let for_member = async |token: &str, member: MemberId| {
+        let call = dashboard(token, org.main.id);
+        send(call.header("Knowledge-Act-For", member.to_string())).await
+    };
+    // The first one of a member is not counted for it: it may be one that the account only names.
+    for left in [3, 2] {
+        let answer = for_member(&bot, viewer).await;
+        assert_eq!(answer.status, 200, "{answer:?}");
+        assert!(answer.header("ratelimit").contains(&format!("r={left};")));
+    }
+    let own = send(dashboard(&org.members.viewer.token, org.main.id)).await;
+    assert!(own.header("ratelimit").contains("r=2;"), "{own:?}");
+    // Whoever is only named loses nothing.
+    let refused = for_member(&bot, org.members.owner.id).await;
+    assert_eq!(refused.status, 403);
+    let owner = send(dashboard(&org.members.owner.token, org.main.id)).await;
+    assert_eq!(owner.status, 200);
+    assert_eq!(for_member(&bot, member).await.status, 200);
+    assert_eq!(for_member(&bot, member).await.status, 429);
+}
+
+/// A service account that may not act for a member any more takes nothing from it, but by the
+/// request that shows it.
+#[tokio::test]
+async fn refused_service_account_uses_up_nobodys_quota() {
+    let server = server(20, WINDOW).await;
+    let org = server.org();
+    let send = async |call: Call| call.send_to(&server.base_url).await;
+    let bot = acting_bot(&server).await;
+    let viewer = &org.members.viewer;
+    let for_viewer = async || {
+        let call = dashboard(&bot, org.main.id);
+        send(call.header("Knowledge-Act-For", viewer.id.to_string())).await
+    };
+    for _ in 0..2 {
+        assert_eq!(for_viewer().await.status, 200);
+    }
+    let owner = MemberAssignment::Organization(RoleRef::BuiltIn(BuiltInRole::Owner));
+    let provisioning = server.service.provisioning();
+    let assigned = provisioning.assign_role(org.id, viewer.id, owner).await;
+    assigned.expect("the role is assigned");
+    for left in [17, 16, 15] {
+        let refused = for_viewer().await;
+        assert_eq!(refused.status, 403);
+        let quota = refused.header("ratelimit");
+        assert!(quota.contains(&format!("r={left};")), "{quota}");
+    }
+    let own = send(dashboard(&viewer.token, org.main.id)).await;
+    assert!(own.header("ratelimit").contains("r=17;"), "{own:?}");
 }
 
 #[tokio::test]

@@ -12,9 +12,8 @@ use knowledge_server::http_client::HttpClient;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use url::Url;
 
-use crate::commands::args::http_client;
+use crate::commands::args::{base_url, http_client};
 use crate::commands::error_response::ErrorResponse;
 use crate::commands::failure::Failure;
 use crate::commands::operator::with_query;
@@ -80,7 +79,7 @@ impl Api {
         token: &Secret,
         ca_file: Option<&Path>,
     ) -> Result<Self, Failure> {
-        let base = base_of(server)?;
+        let base = base_url("--server", server)?;
         let client = http_client(&base, ca_file, EXCHANGE_TIMEOUT, RESPONSE_BYTES_MAX)?;
         let mut authorization = HeaderValue::try_from(format!("Bearer {}", token.expose()))
             .map_err(|_| Failure::new("the token contains characters that headers do not allow"))?;
@@ -228,51 +227,4 @@ fn is_final(status: StatusCode) -> bool {
 fn retry_after(response: &Response<Bytes>) -> Option<Duration> {
     let seconds = response.headers().get(RETRY_AFTER)?.to_str().ok()?;
     seconds.trim().parse().ok().map(Duration::from_secs)
-}
-
-/// Returns the URL without a trailing slash.
-fn base_of(server: &str) -> Result<String, Failure> {
-    let wrong = || {
-        Failure::usage(format!(
-            "--server {server:?} must be an http or https URL, such as \
-             https://knowledge.example.com"
-        ))
-    };
-    let url = Url::parse(server).map_err(|_| wrong())?;
-    let is_plain = matches!(url.scheme(), "http" | "https")
-        && url.has_host()
-        && url.username().is_empty()
-        && url.password().is_none()
-        && url.query().is_none()
-        && url.fragment().is_none();
-    if !is_plain {
-        return Err(wrong());
-    }
-    Ok(url.as_str().trim_end_matches('/').to_owned())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn server_address_must_be_plain_url() {
-        assert_eq!(
-            base_of("http://127.0.0.1:8080/").unwrap(),
-            "http://127.0.0.1:8080"
-        );
-        assert_eq!(
-            base_of("https://a.example/base/").unwrap(),
-            "https://a.example/base"
-        );
-        for wrong in [
-            "",
-            "a.example",
-            "ftp://a.example",
-            "https://me@a.example",
-            "https://a.example/?q=1",
-        ] {
-            assert!(base_of(wrong).is_err(), "{wrong}");
-        }
-    }
 }

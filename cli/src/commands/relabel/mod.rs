@@ -9,10 +9,8 @@ use std::collections::HashSet;
 use std::path::PathBuf;
 
 use http::Method;
-use knowledge_core::access::Secret;
 use knowledge_core::env::Env;
 use knowledge_core::model::{BulkResult, MemoryId, MemorySummary, WorkspaceId};
-use knowledge_server::private_file;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -20,7 +18,7 @@ use self::api::{Api, CallError};
 use self::labels::{Label, Labels};
 use self::names::{find_source, find_workspace};
 use self::plan::{Plan, PlanError, Rejection, Task};
-use super::args::OutputFormat;
+use super::args::{OutputFormat, token};
 use super::confirm::confirm;
 use super::failure::{Failure, plain_failures};
 use super::table::plain;
@@ -30,8 +28,6 @@ use crate::progress::{Progress, counted, grouped};
 const SAMPLE_MAX: usize = 5;
 /// Number of rejections shown.
 const REJECTIONS_SHOWN_MAX: usize = 20;
-/// Environment variable with the token.
-const TOKEN_VARIABLE: &str = "KNOWLEDGE_TOKEN";
 
 /// Change the labels of all memories that match a filter
 ///
@@ -124,7 +120,11 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
     };
     let mut filter = labels("--where", &args.filter)?;
     let mut change = labels("--set", &args.change)?;
-    let api = Api::new(&args.server, &token(&args)?, args.ca_file.as_deref())?;
+    let api = Api::new(
+        &args.server,
+        &token(args.token_file.as_deref())?,
+        args.ca_file.as_deref(),
+    )?;
     find_source(&api, &mut filter).await?;
     find_source(&api, &mut change).await?;
     let workspace = find_workspace(&api, &args.workspace).await?;
@@ -197,27 +197,6 @@ fn unfinished(error: CallError, plan: Plan) -> Failure {
         )),
         Err(error) => error.into(),
     }
-}
-
-fn token(args: &Args) -> Result<Secret, Failure> {
-    let (text, place) = match &args.token_file {
-        Some(file) => {
-            let text = private_file::read(file)?;
-            let missing =
-                || Failure::new(format!("--token-file {} does not exist", file.display()));
-            (text.ok_or_else(missing)?, "--token-file")
-        }
-        None => {
-            let text = std::env::var(TOKEN_VARIABLE).map_err(|_| {
-                Failure::usage(format!(
-                    "missing access token; pass --token-file or set the variable {TOKEN_VARIABLE}"
-                ))
-            })?;
-            (text, TOKEN_VARIABLE)
-        }
-    };
-    let token: Result<Secret, _> = text.trim().parse();
-    token.map_err(|error| Failure::new(format!("{place} contains no valid token: {error}")))
 }
 
 /// Returns the directory of plans.
