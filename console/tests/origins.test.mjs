@@ -212,7 +212,9 @@ for (const [host, other] of SAME_SITE) {
       { url: server + roles, role: ROLE, one: `${server}${roles}/${id}` },
     );
     assert.deepEqual(outcomes, ["refused", "refused", "refused"]);
-    assert.deepEqual([...new Set(exchanges.map(({ method }) => method))], ["OPTIONS"]);
+    // A browser also asks for the icon of a page, in its own time.
+    const asked = exchanges.filter(({ path }) => path.startsWith(roles));
+    assert.deepEqual([...new Set(asked.map(({ method }) => method))], ["OPTIONS"]);
     await page.context().close();
   });
 

@@ -125,6 +125,7 @@ test("MCP key is created, rotated and revoked", async () => {
   await dialog.getByRole("button", { name: "Create" }).click();
   await dialog.getByText("Cannot grant an audience that does not cover the caller: team:nowhere").waitFor();
   await dialog.getByLabel("Audience").fill("workspace:operations");
+  await dialog.getByLabel("Source of the memories").selectOption({ index: 1 });
   await dialog.getByRole("button", { name: "Create" }).click();
   const first = await dialog.locator(".secret code").innerText();
   // A selection that ends outside closes nothing: the secret is shown only now.
@@ -137,6 +138,7 @@ test("MCP key is created, rotated and revoked", async () => {
   assert.equal(await page.evaluate(() => navigator.clipboard.readText()), first);
   await dialog.getByRole("button", { name: "Done" }).click();
   const row = page.getByRole("row", { name: /Night shift/ });
+  await row.getByText("Proposes memories").waitFor();
   await row.getByRole("button", { name: "Rotate" }).click();
   await dialog.getByRole("button", { name: "Rotate" }).click();
   await dialog.locator(".secret code").waitFor();

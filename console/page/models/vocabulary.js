@@ -1,4 +1,4 @@
-// Enumerations of the API, in the order in which they are offered, and what roles permit.
+// Enumerations of the API in the order of the forms, and what roles permit.
 
 /** @import { Action, BuiltInRole, CustomRole, EventType, McpClient, OutcomeKind, ResourceKind, ReviewStatus, SensitivityLabel } from "../../../wasm/pkg/operations.js" */
 
@@ -62,6 +62,7 @@ export const ACTIONS = [
   "memory:read_confidential",
   "memory:read_restricted",
   "memory:create",
+  "memory:propose",
   "memory:update",
   "memory:share",
   "memory:declassify",
@@ -79,6 +80,7 @@ export const ACTIONS = [
   "role:read",
   "role:manage",
   "member:manage",
+  "member:act_for",
   "token:manage",
   "audit:read",
   "erasure:manage",
@@ -90,6 +92,7 @@ const VIEWER = ["memory:read", "dashboard:read", "recall:create", "role:read"];
 const MEMBER = [
   ...VIEWER,
   "memory:create",
+  "memory:propose",
   "memory:update",
   "memory:review",
   "connector:report",
@@ -97,7 +100,12 @@ const MEMBER = [
   "citation_subscription:manage",
 ];
 /** @type {Record<string, readonly Action[]>} */
-const BUILT_IN = { viewer: VIEWER, member: MEMBER, admin: ACTIONS, owner: ACTIONS };
+const BUILT_IN = {
+  viewer: VIEWER,
+  member: MEMBER,
+  admin: ACTIONS.filter((action) => action !== "member:act_for"),
+  owner: ACTIONS,
+};
 
 /**
  * Returns the actions that a role permits; `null` if the page does not know the role.
@@ -114,7 +122,7 @@ export function actionsOf(id, customRoles, isActive) {
   return [...(BUILT_IN[role.base_role] ?? []), ...added].filter((action) => !deny.includes(action));
 }
 
-/** Form of slugs, handles, teams and the names in audience labels. */
+/** Form of slugs, handles and teams. */
 export const SLUG_PATTERN = "[a-z0-9_.\\-]{1,64}";
 /** Form of audience labels. */
 export const AUDIENCE_PATTERN = `(org|workspace|team|user):${SLUG_PATTERN}`;

@@ -12,6 +12,7 @@ import {
   actionsHeading,
   empty,
   listView,
+  named,
   pageHeader,
   secretBox,
   selectField,
@@ -47,7 +48,7 @@ export class KeysScreen {
   render() {
     const create = createButton(this.#context, "mcp_key:manage", "New key", () => this.#create());
     return html`
-      ${pageHeader({ title: "MCP keys", lead: "A key lets an assistant read the memories of its audience here.", actions: create })}
+      ${pageHeader({ title: "MCP keys", lead: "With a key, an assistant reads the memories of its audience.", actions: create })}
       <section class="card flush" aria-label="MCP keys">
         ${listView(this.#list, {
           items: (keys) => this.#table(keys),
@@ -77,6 +78,7 @@ export class KeysScreen {
         <td data-label="State">
           ${stateBadge(key.state)}
           <span class="faint block">${endingText(key.endedReason, key.endedAt) ?? nothing}</span>
+          ${key.proposalSourceId ? html`<span class="faint block">Proposes memories</span>` : nothing}
         </td>
         <td data-label="Audience"><span class="tags">${key.audience.map(tag)}</span></td>
         <td data-label="Last used" class="nowrap">${time(key.lastUsedAt)}</td>
@@ -104,7 +106,7 @@ export class KeysScreen {
   }
 
   #create() {
-    const { operations, workspace } = this.#context;
+    const { operations, workspace, directory } = this.#context;
     openForm(this.#context, {
       title: "New MCP key",
       submit: "Create",
@@ -129,13 +131,21 @@ export class KeysScreen {
           type: "number",
           error,
         })}
+        ${selectField({
+          name: "proposalSourceId",
+          label: "Source of the memories that it may propose",
+          values: [["", "None: it proposes none"], ...named(directory.openSources)],
+          error,
+        })}
       `,
       run: async (data) => {
+        const proposalSourceId = textOf(data, "proposalSourceId");
         const key = await operations.createMcpKey(workspace.id, {
           name: textOf(data, "name"),
           client: textOf(data, "client"),
           audience: listOf(data, "audience"),
           rotationSeconds: Number(textOf(data, "rotationSeconds")) * DAY_SECONDS,
+          ...(proposalSourceId === "" ? {} : { proposalSourceId }),
         });
         this.#showSecret(key);
         await this.#list.reload();

@@ -7,7 +7,7 @@ import { readLabels } from "../models/labels.js";
 import { REVIEW_STATUSES, SENSITIVITY_LABELS } from "../models/vocabulary.js";
 import { href, parseRoute } from "../router.js";
 import { actionButton, Task } from "../ui/actions.js";
-import { count, fullTime, number } from "../ui/format.js";
+import { capital, count, fullTime, number, words } from "../ui/format.js";
 import { byId, html, nothing } from "../ui/lit.js";
 import { sensitivityBadge, stateBadge, tag, time } from "../ui/marks.js";
 import {
@@ -329,6 +329,7 @@ export function memoryView({ directory }, memory) {
         ${memory.originSourceId === memory.sourceId ? nothing : described("Came from", directory.sourceName(memory.originSourceId))}
         ${memory.sourceKey === null ? nothing : described("Key at the source", html`<code>${memory.sourceKey}</code>`)}
         ${described("Added by", directory.memberName(memory.createdBy))}
+        ${memory.provenance?.client ? described("Proposed by", capital(words(memory.provenance.client))) : nothing}
         ${described("Added", fullTime(memory.createdAt))} ${described("Text changed", fullTime(memory.updatedAt))}
         ${described("Identifier", html`<code>${memory.id}</code>`)}
       </dl>

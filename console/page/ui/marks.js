@@ -75,8 +75,8 @@ const STATES = {
   pending: ["notice", "dot"],
 };
 
-/** @type {Record<string, Tone>} */
-const SENSITIVITY_TONES = { public: "good", internal: "plain", confidential: "notice", restricted: "grave" };
+/** Tones of the labels that are not plain. @type {Record<string, Tone>} */
+const SENSITIVITY_TONES = { public: "good", confidential: "notice", restricted: "grave" };
 
 /**
  * Shows a state.
