@@ -1,7 +1,11 @@
-//! Tests of signatures in both directions with three foreign libraries.
+//! Tests with libraries of others, over TCP.
 //!
-//! These are `standardwebhooks` from the registries of Rust, npm and Python. Each sends memories
-//! in, and receives the events that follow from them, over TCP.
+//! - Signatures in both directions with `standardwebhooks` from the registries of Rust, npm and
+//!   Python. Each sends memories in, and receives the events that follow from them.
+//! - Access filters with vector stores, and the example of an application that has one.
+//! - Scores of searches, with `bm25s`, and their quality by the judgements of people.
+//! - Assistants with the clients of the Model Context Protocol, and its conformance suite; the example
+//!   of one.
 
 #[path = "../cli/support/mod.rs"]
 #[allow(
@@ -11,21 +15,61 @@
 )]
 mod support;
 
+mod acting;
+mod assistant_example;
+mod assistants;
+mod indexes;
+mod own_index;
+mod quality;
 mod receiver;
+mod rmcp;
+mod scores;
 
 use std::collections::BTreeSet;
+use std::io::Write;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde_json::{Value, json};
 
 use self::receiver::Receiver;
 use self::support::{Request, Scratch, Server, knowledge, send, start};
 
+/// Passes a line of JSON to a program in Python, and returns the lines that it prints.
+fn ask_python(program: &str, asked: &Value) -> Vec<Value> {
+    ask(
+        Command::new(receiver::installed("TEST_PYTHON")).arg(program),
+        asked,
+    )
+}
+
+/// Passes a line of JSON to a program, and returns the lines of JSON that it prints until it ends.
+fn ask(program: &mut Command, asked: &Value) -> Vec<Value> {
+    let mut running = program
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    let mut input = running.stdin.take().expect("a pipe");
+    writeln!(input, "{asked}").expect("the program reads");
+    drop(input);
+    let output = running.wait_with_output().expect("the program ends");
+    assert!(output.status.success(), "{:?}", output.status);
+    let lines = String::from_utf8(output.stdout).expect("text");
+    let lines = lines.lines();
+    lines
+        .map(|line| serde_json::from_str(line).expect("a line of JSON"))
+        .collect()
+}
+
 /// A server with one organisation that may deliver to this machine, and an owner's token.
 struct Service {
-    _scratch: Scratch,
+    scratch: Scratch,
     server: Server,
     url: String,
     token: String,
+    /// Number of requests with a body so far.
+    requests: AtomicU32,
 }
 
 impl Service {
@@ -41,7 +85,8 @@ impl Service {
             url: server.base_url(),
             server,
             token: made.stdout.trim().to_owned(),
-            _scratch: scratch,
+            scratch,
+            requests: AtomicU32::new(0),
         }
     }
 
@@ -51,7 +96,8 @@ impl Service {
             String::new()
         } else {
             headers.push("Content-Type: application/json".to_owned());
-            headers.push(format!("Idempotency-Key: {path}"));
+            let number = self.requests.fetch_add(1, Ordering::Relaxed);
+            headers.push(format!("Idempotency-Key: {number}"));
             body.to_string()
         };
         let answer = send(&Request {

@@ -32,6 +32,21 @@ enum Side {
     There(Child, ChildStdin),
 }
 
+/// Returns the lines of JSON that a program prints, as they come.
+pub(crate) fn printed(process: &mut Child) -> mpsc::Receiver<Value> {
+    let lines = BufReader::new(process.stdout.take().expect("a pipe")).lines();
+    let (says, said) = mpsc::channel();
+    std::thread::spawn(move || {
+        for line in lines.map_while(Result::ok) {
+            let line = serde_json::from_str(&line).expect("a line of JSON");
+            if says.send(line).is_err() {
+                return;
+            }
+        }
+    });
+    said
+}
+
 impl Receiver {
     /// Starts a receiver with the library from the Rust registry.
     pub(crate) fn rust() -> Self {
@@ -72,16 +87,7 @@ impl Receiver {
             .spawn()
             .unwrap_or_else(|error| panic!("{command:?}: {error}"));
         let input = process.stdin.take().expect("a pipe");
-        let lines = BufReader::new(process.stdout.take().expect("a pipe")).lines();
-        let (says, said) = mpsc::channel();
-        std::thread::spawn(move || {
-            for line in lines.map_while(Result::ok) {
-                let line = serde_json::from_str(&line).expect("a line of JSON");
-                if says.send(line).is_err() {
-                    return;
-                }
-            }
-        });
+        let said = printed(&mut process);
         let mut receiver = Self {
             port: 0,
             said,
@@ -135,7 +141,7 @@ impl Drop for Receiver {
 }
 
 /// Returns the directory of a library, as the command that installs it reports it.
-fn installed(variable: &str) -> String {
+pub(crate) fn installed(variable: &str) -> String {
     std::env::var(variable).unwrap_or_else(|_| {
         panic!(
             "{variable} is not set: `cargo xtask ci --only test` installs the libraries and sets it"
