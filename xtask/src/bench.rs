@@ -5,9 +5,9 @@ use std::io::ErrorKind;
 use std::process::Command;
 
 use crate::peer::Peer;
-use crate::process::{Result, ci_cargo, run, target_directory};
+use crate::process::{Result, ci_cargo, read, run, target_directory};
 use crate::programs::{self, workspace_cargo};
-use crate::{results, wasm};
+use crate::{postgres, results, wasm};
 
 /// Package of the server, its benchmarks among them.
 const PACKAGE: &str = "knowledge-cli";
@@ -20,6 +20,10 @@ const PEERS: &str = "peers";
 const WASM: &str = "wasm";
 /// Row of the native service without a server, which is the reference of the package.
 const SERVICE: &str = "service";
+/// Rows of searches by words, which have a section of their own.
+const SEARCH: &str = "search";
+/// Numbers of memories of these rows.
+const SEARCHED: [&str; 2] = ["50000", "1000000"];
 /// Memories of the peer, as many as those of the server in `cli/benches/whole/scale.rs`.
 const MEMORIES: usize = 50_000;
 /// Memories of a short round, which are fewer.
@@ -29,13 +33,39 @@ const RESULTS: &str = "benches/RESULTS.md";
 
 /// Runs `cargo xtask bench` with options.
 ///
-/// The programs write the rows. A run with `--row` replaces its rows in the table; a run with
-/// `--memories`, whose figures are of other sizes, does not change the table.
+/// The programs write the rows. A run with `--row` replaces its rows in the results; a run with
+/// `--memories`, whose figures are of other sizes, does not change them.
 ///
 /// # Errors
 /// If an option is unknown, or a program does not compile or reports a wrong response.
 pub(crate) fn main(options: &[&str]) -> Result {
     let options = Options::read(options)?;
+    let mut recorded = fs::read_to_string(RESULTS)?;
+    if options.includes(SEARCH) && options.memories.is_none() {
+        let (table, _) = results::split(&recorded);
+        recorded = format!("{table}\n{}\n", measure_search()?);
+        fs::write(RESULTS, &recorded)?;
+    }
+    if options.rows != [SEARCH] {
+        measure_server(&options, &recorded)?;
+    }
+    Ok(())
+}
+
+/// Measures searches by words, and returns their section.
+fn measure_search() -> Result<String> {
+    let (variable, programs) = postgres::install()?;
+    read(
+        ci_cargo("run")
+            .args(["--profile", "bench", "--package", "knowledge-benches"])
+            .args(["--example", SEARCH, "--"])
+            .args(SEARCHED)
+            .env(variable, programs),
+    )
+}
+
+/// Measures the other rows, and replaces them in the recorded results.
+fn measure_server(options: &Options<'_>, recorded: &str) -> Result {
     let out = target_directory().join("bench");
     fs::create_dir_all(&out)?;
     let out = out.canonicalize()?;
@@ -67,7 +97,7 @@ pub(crate) fn main(options: &[&str]) -> Result {
         .args(options.wait())
         .args(peer.iter().flat_map(Peer::options))
         .args(options.memories())
-        .args(options.rows.iter().flat_map(|row| ["--row", row]));
+        .args(options.table_rows().flat_map(|row| ["--row", row]));
     if is_wasm || is_service {
         add_node(&mut whole)?;
         whole
@@ -78,7 +108,14 @@ pub(crate) fn main(options: &[&str]) -> Result {
     whole.arg("--results").arg(&measured);
     run(&mut whole)?;
     if options.memories.is_none() {
-        record(&fs::read_to_string(measured)?, !options.rows.is_empty())?;
+        let measured = fs::read_to_string(measured)?;
+        let (earlier, sections) = results::split(recorded);
+        let table = if options.rows.is_empty() {
+            measured
+        } else {
+            results::merge(earlier, &measured)
+        };
+        fs::write(RESULTS, table + sections)?;
     }
     println!("rows: {}", out.join("summary.json").display());
     Ok(())
@@ -116,16 +153,6 @@ fn add_node(whole: &mut Command) -> Result {
     Ok(())
 }
 
-/// Writes the table; the rows of a partial run replace earlier ones.
-fn record(measured: &str, is_partial: bool) -> Result {
-    let table = if is_partial {
-        results::merge(&fs::read_to_string(RESULTS)?, measured)
-    } else {
-        measured.to_owned()
-    };
-    Ok(fs::write(RESULTS, table)?)
-}
-
 #[derive(Default)]
 struct Options<'a> {
     rows: Vec<&'a str>,
@@ -155,6 +182,11 @@ impl<'a> Options<'a> {
 
     fn includes(&self, row: &str) -> bool {
         self.rows.is_empty() || self.rows.contains(&row)
+    }
+
+    /// Returns the chosen rows that are in the table.
+    fn table_rows(&self) -> impl Iterator<Item = &'a str> {
+        self.rows.iter().copied().filter(|row| *row != SEARCH)
     }
 
     fn memories(&self) -> impl Iterator<Item = &'a str> {
