@@ -209,8 +209,16 @@ texts! {
         let code = match text.chars().count() {
             chars if chars > chars_max => ProblemCode::TooLarge,
             _ if is_blank_name(text) => ProblemCode::TooSmall,
-            _ if text.chars().any(is_control_character) => ProblemCode::InvalidValue,
-            _ => return,
+            _ => {
+                if let Some(char) = text.chars().find(|char| is_control_character(*char)) {
+                    let message = format!(
+                        "must not contain the control character U+{:04X}",
+                        u32::from(char)
+                    );
+                    problems.push(path, ProblemCode::InvalidValue, message);
+                }
+                return;
+            }
         };
         let message = format!(
             "must have 1 to {chars_max} characters, not only white space, and no control \

@@ -37,8 +37,9 @@ async fn role_fields_are_bounded() {
         admin PATCH /v1/orgs/<slug>/custom-roles/<unheld> {"name": "<129 x>"}
           too_large: name must have 1 to 128 characters, not only white space, and no control characters
         admin PATCH /v1/orgs/<slug>/custom-roles/<unheld> {"name": "tab\there"}
+          invalid_value: name must not contain the control character U+0009
         admin PATCH /v1/orgs/<slug>/custom-roles/<unheld> {"name": "a\u202eb"}
-          invalid_value: name must have 1 to 128 characters, not only white space, and no control characters
+          invalid_value: name must not contain the control character U+202E
         admin PATCH /v1/orgs/<slug>/custom-roles/<unheld> {"slug": ""}
         admin PATCH /v1/orgs/<slug>/custom-roles/<unheld> {"slug": "<65 x>"}
           invalid_value: slug must have 1 to 64 characters of a-z 0-9 - _ .
