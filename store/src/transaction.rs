@@ -356,6 +356,15 @@ impl Transaction {
         }
     }
 
+    /// Ends a decision that only shows what it would do: its writes are dropped.
+    #[must_use]
+    pub fn discard<T>(mut self, output: T) -> Prepared<T> {
+        self.mutations.clear();
+        self.adds.clear();
+        self.proof = None;
+        self.done(output)
+    }
+
     /// Returns true if there is something to commit.
     #[must_use]
     pub fn has_changes(&self) -> bool {

@@ -51,7 +51,7 @@ impl MemoryLabels {
 
 /// Content of a memory.
 ///
-/// A missing source key, a time of change equal to that of creation, and a writer that is the
+/// A missing source key or audience, a time of change equal to that of creation, and a writer that is the
 /// member that added the memory are not stored.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(from = "StoredContent")]
@@ -66,6 +66,11 @@ pub struct MemoryContent {
     ///
     /// Ingesting the same key from that source again updates the memory instead of adding one.
     pub source_key: Option<String>,
+    /// Audience label that the source declared last; `None` for that of the workspace.
+    ///
+    /// Beside the label that people may have set since, it tells whether the source moves the
+    /// memory to another audience.
+    pub declared_audience: Option<AudienceLabel>,
     /// Member that added the memory.
     pub created_by: MemberId,
     /// Time at which the memory was added.
@@ -111,6 +116,7 @@ struct StoredContent {
     content: String,
     origin_source_id: SourceId,
     source_key: Option<String>,
+    declared_audience: Option<AudienceLabel>,
     created_by: MemberId,
     created_at: Timestamp,
     updated_by: Option<MemberId>,
@@ -127,6 +133,7 @@ impl From<StoredContent> for MemoryContent {
             content: stored.content,
             origin_source_id: stored.origin_source_id,
             source_key: stored.source_key,
+            declared_audience: stored.declared_audience,
             created_by: stored.created_by,
             created_at: stored.created_at,
             updated_by: stored.updated_by.unwrap_or(stored.created_by),
@@ -140,13 +147,17 @@ impl From<StoredContent> for MemoryContent {
 
 impl Serialize for MemoryContent {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut stored = serializer.serialize_struct("MemoryContent", 11)?;
+        let mut stored = serializer.serialize_struct("MemoryContent", 12)?;
         stored.serialize_field("title", &self.title)?;
         stored.serialize_field("content", &self.content)?;
         stored.serialize_field("origin_source_id", &self.origin_source_id)?;
         match &self.source_key {
             Some(name) => stored.serialize_field("source_key", name)?,
             None => stored.skip_field("source_key")?,
+        }
+        match &self.declared_audience {
+            Some(label) => stored.serialize_field("declared_audience", label)?,
+            None => stored.skip_field("declared_audience")?,
         }
         stored.serialize_field("created_by", &self.created_by)?;
         stored.serialize_field("created_at", &self.created_at)?;
@@ -216,6 +227,7 @@ mod tests {
             content: "Five days.".to_owned(),
             origin_source_id: id.into(),
             source_key: source_key.map(str::to_owned),
+            declared_audience: source_key.map(|_| "user:maya".parse().unwrap()),
             created_by: id.into(),
             created_at: "2026-01-31T09:30:00.000Z".parse().unwrap(),
             updated_by: id.into(),

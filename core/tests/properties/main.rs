@@ -9,6 +9,7 @@ mod concurrent;
 mod fuzzed;
 mod late;
 mod non_interference;
+mod ownership;
 mod planted;
 mod regressions;
 mod seeds;

@@ -6,10 +6,12 @@ use knowledge_core::limits::CONTENT_BYTES_MAX;
 use knowledge_core::model::{
     EventType, MemoryContent, MemoryId, ReviewStatus, SensitivityLabel, SourceId, WorkspaceId,
 };
-use knowledge_core::service::{IngestOutcome, IngestedMemory, NewMemory, NewSource};
+use knowledge_core::service::{IngestBatch, IngestOutcome, IngestedMemory, NewMemory, NewSource};
 use uuid::Uuid;
 
-use crate::make::{HOUR, MEMBER, VIEWER, actions, code, new_memory, problem, review, sensitivity};
+use crate::make::{
+    HOUR, MEMBER, VIEWER, actions, audience, code, new_memory, problem, review, sensitivity,
+};
 use crate::world::{World, data};
 use knowledge_testing::requests::with;
 
@@ -18,6 +20,18 @@ async fn ingest(
     memories: &[NewMemory],
 ) -> Result<Vec<IngestedMemory>, knowledge_core::Error> {
     world.ingest_memories(world.source, memories).await
+}
+
+async fn outcomes(world: &World, memories: &[NewMemory]) -> Vec<IngestOutcome> {
+    let ingested = ingest(world, memories).await.unwrap();
+    ingested.iter().map(|memory| memory.outcome).collect()
+}
+
+/// Creates an entry that declares an audience.
+fn declared(name: &str, content: &str, label: &str) -> NewMemory {
+    with(named(name, content), |new| {
+        new.audience_tag = Some(label.parse().unwrap());
+    })
 }
 
 fn named(name: &str, content: &str) -> NewMemory {
@@ -326,4 +340,125 @@ async fn ingest_reads_are_independent_of_batch_size() {
         }
     }
     assert_eq!(reads[..2], reads[2..]);
+}
+
+#[tokio::test]
+async fn entry_that_declares_another_audience_moves_its_memory() {
+    let world = World::with_endpoint().await;
+    let first = ingest(&world, &[declared("1", "about Ada", "user:ada")]).await;
+    let id = first.unwrap()[0].id.unwrap();
+    world.approve(&[id]).await;
+    let bob = declared("1", "about Bob", "user:bob");
+    assert_eq!(outcomes(&world, &[bob]).await, [IngestOutcome::Moved]);
+    let labels = world.labels(id).await;
+    assert_eq!(labels.audience.to_string(), "user:bob");
+    assert_eq!(labels.review, ReviewStatus::Pending);
+    assert_eq!(content(&world, id).await.content, "about Bob");
+    let updated = world.events_of(EventType::MemoryUpdated).await.pop();
+    assert_eq!(
+        data(&updated.unwrap())["memory_ids"],
+        serde_json::json!([id])
+    );
+
+    // The same text for somebody else moves too, and waits for review again.
+    world.approve(&[id]).await;
+    let ada = declared("1", "about Bob", "user:ada");
+    assert_eq!(outcomes(&world, &[ada]).await, [IngestOutcome::Moved]);
+    let labels = world.labels(id).await;
+    assert_eq!(labels.audience.to_string(), "user:ada");
+    assert_eq!(labels.review, ReviewStatus::Pending);
+}
+
+#[tokio::test]
+async fn label_that_a_person_set_stays() {
+    let world = World::new().await;
+    let first = ingest(&world, &[declared("1", "old", "user:ada")]).await;
+    let id = first.unwrap()[0].id.unwrap();
+    world.change(&[id], audience("org:acme")).await.unwrap();
+    let label = async || world.labels(id).await.audience.to_string();
+    let same = declared("1", "new", "user:ada");
+    assert_eq!(outcomes(&world, &[same]).await, [IngestOutcome::Updated]);
+    assert_eq!(label().await, "org:acme");
+    let other = declared("1", "newer", "user:bob");
+    assert_eq!(
+        outcomes(&world, std::slice::from_ref(&other)).await,
+        [IngestOutcome::LabelKept]
+    );
+    assert_eq!(label().await, "org:acme");
+    assert_eq!(content(&world, id).await.content, "newer");
+    assert_eq!(outcomes(&world, &[other]).await, [IngestOutcome::Unchanged]);
+    // A person who sets what the source declares lets it move again.
+    world.change(&[id], audience("user:bob")).await.unwrap();
+    let third = declared("1", "newer", "user:eve");
+    assert_eq!(outcomes(&world, &[third]).await, [IngestOutcome::Moved]);
+}
+
+#[tokio::test]
+async fn entry_without_audience_declares_that_of_its_workspace() {
+    let world = World::new().await;
+    let plain = named("1", "text");
+    ingest(&world, std::slice::from_ref(&plain)).await.unwrap();
+    let label = world.workspace.audience.to_string();
+    let explicit = declared("1", "text", &label);
+    assert_eq!(
+        outcomes(&world, &[explicit]).await,
+        [IngestOutcome::Unchanged]
+    );
+    let ada = declared("1", "text", "user:ada");
+    assert_eq!(outcomes(&world, &[ada]).await, [IngestOutcome::Moved]);
+    assert_eq!(outcomes(&world, &[plain]).await, [IngestOutcome::Moved]);
+}
+
+#[tokio::test]
+async fn entry_that_its_caller_may_not_store_is_forbidden_by_itself() {
+    let world = World::new().await;
+    let batch = [
+        declared("hidden", "of the owner", "user:ada"),
+        named("shown", "old"),
+    ];
+    let ids = ingest(&world, &batch).await.unwrap();
+    let shown = ids[1].id.unwrap();
+    world.approve(&[ids[0].id.unwrap(), shown]).await;
+    let member = world.caller(MEMBER).await;
+    let batch = [
+        named("hidden", "mine now"),
+        // Without `memory:share`, a member gives nothing to another one.
+        declared("shown", "new", "user:ada"),
+        named("new", "new"),
+    ];
+    let by = world.by(&member);
+    let ingested = by.ingest_memories(world.source, &batch).await.unwrap();
+    let found: Vec<_> = ingested.iter().map(|memory| memory.outcome).collect();
+    use IngestOutcome::{Created, Forbidden};
+    assert_eq!(found, [Forbidden, Forbidden, Created]);
+    assert_eq!((ingested[0].id, ingested[1].id), (None, None));
+    assert_eq!(content(&world, shown).await.content, "old");
+    assert_eq!(world.labels(shown).await.audience, world.workspace.audience);
+}
+
+#[tokio::test]
+async fn dry_run_has_the_outcomes_and_stores_nothing() {
+    let world = World::new().await;
+    let batch = [named("1", "old"), named("2", "same")];
+    ingest(&world, &batch).await.unwrap();
+    let batch = vec![
+        declared("1", "new", "user:ada"),
+        named("2", "same"),
+        named("3", "third"),
+    ];
+    let dry = IngestBatch::builder().source_id(world.source);
+    let dry = dry.memories(batch.clone()).dry_run(true).build();
+    let before = world.contents().await;
+    let memories = world.service.memories();
+    let shown = memories.ingest_batch(&world.owner, world.workspace.id, &dry);
+    let shown = shown.await.unwrap();
+    assert_eq!(world.contents().await, before);
+    let stored = ingest(&world, &batch).await.unwrap();
+    let of = |ingested: &[IngestedMemory]| -> Vec<_> {
+        ingested.iter().map(|memory| memory.outcome).collect()
+    };
+    use IngestOutcome::{Created, Moved, Unchanged};
+    assert_eq!(of(&shown), [Moved, Unchanged, Created]);
+    assert_eq!(of(&stored), of(&shown));
+    assert_eq!((shown[0].id, shown[2].id), (stored[0].id, None));
 }

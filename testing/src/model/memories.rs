@@ -12,9 +12,9 @@ use crate::authorization::{Use, Verdict};
 use knowledge_core::ProblemCode;
 use knowledge_core::api::Operation;
 use knowledge_core::model::{
-    BulkItemErrorCode, EventType, Memory as WireMemory, MemoryChange, MemoryContent, MemoryDetails,
-    MemoryId, MemoryLabels, MemorySummary, Quota, Recall, RecallId, ReviewStatus, SensitivityLabel,
-    SourceId, Timestamp, WorkspaceId,
+    AudienceLabel, BulkItemErrorCode, EventType, Memory as WireMemory, MemoryChange, MemoryContent,
+    MemoryDetails, MemoryId, MemoryLabels, MemorySummary, Quota, Recall, RecallId, ReviewStatus,
+    SensitivityLabel, SourceId, Timestamp, WorkspaceId,
 };
 use knowledge_core::service::{
     AuditAction, IngestOutcome, IngestResult, IngestedMemory, NewMemory,
@@ -29,6 +29,8 @@ pub(crate) struct Batch {
     pub(crate) is_signed: bool,
     /// True to add memories whose names were erased.
     pub(crate) revives: bool,
+    /// True to store nothing.
+    pub(crate) is_dry: bool,
 }
 
 impl Org {
@@ -203,16 +205,18 @@ struct KnownMemory {
     id: MemoryId,
     /// True if the text is another one.
     is_changed: bool,
-    /// True if the caller may not read it.
-    is_hidden: bool,
-    /// True if its key is not the caller's to use: it is hidden, and another member's.
-    is_taken: bool,
+    /// True if the caller may update it, given the permission.
+    is_own: bool,
+    /// Audience label after the entry.
+    audience: AudienceLabel,
+    outcome: IngestOutcome,
 }
 
 impl KnownMemory {
-    /// Returns true if the response says that it was updated.
-    fn is_reported(&self) -> bool {
-        self.is_changed || self.is_hidden
+    /// Returns true if the entry is stored and audited.
+    fn is_written(&self) -> bool {
+        use IngestOutcome::{LabelKept, Moved, Updated};
+        [LabelKept, Moved, Updated].contains(&self.outcome)
     }
 }
 
@@ -242,14 +246,64 @@ impl Org {
             let is_hidden = rules.sight(id, labels) != Verdict::Everything;
             let is_author = content.created_by == who.member;
             let is_own = batch.is_signed || (is_author && who.scope.audience.is_none());
+            let is_changed = content.title != memory.title || content.content != memory.content;
+            let audience = self.declared(batch.workspace, memory.audience_tag.as_ref());
+            let outcome = if is_hidden && !is_own {
+                IngestOutcome::Forbidden
+            } else {
+                match self.outcome_of_declaration(who, batch, id, audience) {
+                    IngestOutcome::Unchanged if is_changed || is_hidden => IngestOutcome::Updated,
+                    outcome => outcome,
+                }
+            };
+            let is_moved = outcome == IngestOutcome::Moved;
+            let audience = if is_moved { audience } else { &labels.audience };
             Some(KnownMemory {
                 id,
-                is_changed: content.title != memory.title || content.content != memory.content,
-                is_hidden,
-                is_taken: is_hidden && !is_own,
+                is_changed,
+                is_own: is_own || !is_hidden,
+                audience: audience.clone(),
+                outcome,
             })
         };
         memories.iter().map(known).collect()
+    }
+
+    /// Returns the audience label that an entry declares, by default that of the workspace.
+    fn declared<'m>(
+        &'m self,
+        workspace: WorkspaceId,
+        label: Option<&'m AudienceLabel>,
+    ) -> &'m AudienceLabel {
+        label.unwrap_or(&self.workspaces[&workspace].audience)
+    }
+
+    /// Returns what an entry that declares an audience means for the label of a stored memory.
+    fn outcome_of_declaration(
+        &self,
+        who: &Who,
+        batch: Batch,
+        id: MemoryId,
+        audience: &AudienceLabel,
+    ) -> IngestOutcome {
+        let Memory { labels, content } = &self.memories[&id];
+        let before = self.declared(batch.workspace, content.declared_audience.as_ref());
+        if before == audience {
+            return IngestOutcome::Unchanged;
+        }
+        if labels.audience != *before {
+            let exists = batch.is_signed || self.rules(who).exists(id, labels);
+            return if exists {
+                IngestOutcome::LabelKept
+            } else {
+                IngestOutcome::Forbidden
+            };
+        }
+        let change = MemoryChange::builder().audience_tag(audience.clone());
+        match self.denied(who, id, &change.build()) {
+            None => IngestOutcome::Moved,
+            Some(_) => IngestOutcome::Forbidden,
+        }
     }
 }
 
@@ -269,14 +323,21 @@ impl Memory {
         writers.any(|writer| callers.contains(&Some(*writer)))
     }
 
-    /// Replaces the text by that of an ingested memory, which is to be reviewed again.
-    fn rewrite(&mut self, new: &NewMemory, by: &Who, now: Timestamp) {
-        self.content.updated_by = by.member;
-        self.content.updated_via = by.via;
-        self.content.title.clone_from(&new.title);
-        self.content.content.clone_from(&new.content);
-        self.content.updated_at = now;
-        self.labels.review = ReviewStatus::Pending;
+    /// Takes the text and the audience of an entry. If either is another one, the memory is to be
+    /// reviewed again.
+    fn rewrite(&mut self, new: &NewMemory, known: &KnownMemory, by: &Who, now: Timestamp) {
+        if known.is_changed {
+            self.content.updated_by = by.member;
+            self.content.updated_via = by.via;
+            self.content.title.clone_from(&new.title);
+            self.content.content.clone_from(&new.content);
+            self.content.updated_at = now;
+        }
+        if known.is_changed || self.labels.audience != known.audience {
+            self.labels.review = ReviewStatus::Pending;
+        }
+        self.labels.audience.clone_from(&known.audience);
+        self.content.declared_audience.clone_from(&new.audience_tag);
     }
 
     pub(crate) fn summary(&self, id: MemoryId, sight: Verdict) -> MemorySummary {
@@ -367,9 +428,12 @@ impl Model {
         let updates = org
             .rules(who)
             .may(Operation::IngestMemories, to_update, workspace);
-        let mut reported = known.iter().flatten().filter(|known| known.is_reported());
-        if known.iter().flatten().any(|known| known.is_taken)
-            || (reported.next().is_some() && !updates)
+        let is_forbidden = |known: &KnownMemory| known.outcome == IngestOutcome::Forbidden;
+        // Without the permission to update, whether a memory may be moved is not asked.
+        let needs_update =
+            |known: &KnownMemory| known.is_own && known.outcome != IngestOutcome::Unchanged;
+        if (batch.is_signed && known.iter().flatten().any(is_forbidden))
+            || (!updates && known.iter().flatten().any(needs_update))
         {
             return Err(ErrorResponse::Forbidden.into());
         }
@@ -377,36 +441,31 @@ impl Model {
         let mut changes = LabelChanges::new();
         for (index, (memory, known)) in memories.iter().zip(known).enumerate() {
             let (id, outcome) = match known {
-                None if erased[index] => {
-                    let (id, outcome) = (None, IngestOutcome::Erased);
-                    ingested.push(IngestedMemory { id, outcome });
-                    continue;
-                }
+                None if erased[index] => (None, IngestOutcome::Erased),
+                None if batch.is_dry => (None, IngestOutcome::Created),
                 None => {
                     let id = MemoryId(self.made(id(index)));
                     let added = self.add_memory(who, (workspace, source), id, memory, now);
                     audit.push(AuditFacts::ok(id, (), labels_state(Some(&added.labels))));
                     changes.insert(id, (None, Some(added.labels)));
-                    (id, IngestOutcome::Created)
+                    (Some(id), IngestOutcome::Created)
                 }
-                Some(known) if known.is_reported() => {
+                Some(known) if known.outcome == IngestOutcome::Forbidden => (None, known.outcome),
+                Some(known) if known.is_written() && !batch.is_dry => {
                     let stored = self.org_mut(who.org).memories.get_mut(&known.id);
                     let stored = stored.expect("a name belongs to a memory");
                     let before = stored.labels.clone();
-                    if known.is_changed {
-                        stored.rewrite(memory, who, now);
-                    }
+                    stored.rewrite(memory, &known, who, now);
                     let after = stored.labels.clone();
                     let [old, new] = [&before, &after].map(|labels| labels_state(Some(labels)));
                     audit.push(AuditFacts::ok(known.id, old, new));
                     let org = self.org_mut(who.org);
                     org.note_activity((Some(&before), &after), known.is_changed, now);
                     changes.insert(known.id, (Some(before), Some(after)));
-                    (known.id, IngestOutcome::Updated)
+                    (Some(known.id), known.outcome)
                 }
-                Some(known) => (known.id, IngestOutcome::Unchanged),
+                Some(known) => (Some(known.id), known.outcome),
             };
-            let id = Some(id);
             ingested.push(IngestedMemory { id, outcome });
         }
         if !audit.is_empty() {
@@ -442,6 +501,7 @@ impl Model {
             content: memory.content.clone(),
             origin_source_id: source,
             source_key: memory.source_key.clone(),
+            declared_audience: memory.source_key.as_ref().and(memory.audience_tag.clone()),
             created_by: who.member,
             created_at: now,
             updated_by: who.member,

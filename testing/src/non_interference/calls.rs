@@ -306,6 +306,7 @@ impl World {
             Operation::IngestMemories => json!({
                 "source_id": self.sources[0],
                 "revive": choices.once_in(4),
+                "dry_run": choices.once_in(8),
                 "memories": [{
                     "title": TEXTS[choices.below(2)], "content": TEXTS[choices.below(2)],
                     "source_key": KEYS[choices.below(3)],

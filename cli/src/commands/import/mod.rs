@@ -442,6 +442,8 @@ impl Import<'_> {
                 IngestOutcome::Updated => &mut self.summary.updated,
                 IngestOutcome::Unchanged => &mut self.summary.unchanged,
                 IngestOutcome::Erased => &mut self.summary.erased,
+                IngestOutcome::Moved | IngestOutcome::LabelKept => &mut self.summary.updated,
+                IngestOutcome::Forbidden => &mut self.summary.rejected,
             } += 1;
         }
         Ok(())

@@ -198,8 +198,8 @@ impl InboundWebhooks<'_> {
     /// [`Error::InvalidRequest`] for invalid values; [`Error::NotFound`] or
     /// [`Error::Unauthenticated`] if the webhook was deleted or its secret replaced meanwhile;
     /// [`Error::Forbidden`] if the member was removed, if the webhook has ended with the credential
-    /// that registered it, or if they do not permit `memory:create` there, or
-    /// `memory:update` if a memory changes; [`Error::QuotaExceeded`], after which the same message
+    /// that registered it, or if they do not permit `memory:create` there,
+    /// `memory:update` if a memory changes, or to move one to the audience that it declares; [`Error::QuotaExceeded`], after which the same message
     /// is ingested as soon as there is room.
     pub async fn ingest_message(
         self,

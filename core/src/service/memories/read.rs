@@ -107,13 +107,14 @@ impl FoundMemory {
         shown
     }
 
-    /// Returns the content that a replay keeps: without the title, the text, the source key and what
-    /// the memory comes from.
+    /// Returns the content that a replay keeps: without the title, the text, the source key, the
+    /// audience that the source declared, and what the memory comes from.
     pub(super) fn kept_content(&self) -> MemoryContent {
         MemoryContent {
             title: String::new(),
             content: String::new(),
             source_key: None,
+            declared_audience: None,
             provenance: None,
             ..self.content
         }

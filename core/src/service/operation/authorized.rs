@@ -422,6 +422,11 @@ impl Authorized<'_> {
         Ok(self.end()?.done(output))
     }
 
+    /// Ends a dry run: nothing of what the operation wrote is committed.
+    pub(crate) fn discard<T>(self, output: T) -> Prepared<T> {
+        self.transaction.discard(output)
+    }
+
     /// Returns the transaction to commit.
     fn end(mut self) -> Result<Transaction, Error> {
         let must_audit = !self.operation.spec().audit_actions.is_empty();

@@ -15,6 +15,7 @@ suite![
     memories_are_filtered_by_label_within_visibility,
     hidden_memories_lead_to_no_page,
     ingest_of_same_batch_changes_nothing,
+    ingest_moves_memory_to_the_audience_that_is_declared,
     replay_does_not_find_deleted_memory,
     access_check_tells_what_may_be_shown,
     access_check_takes_source_keys,
@@ -248,6 +249,52 @@ async fn ingest_of_same_batch_changes_nothing() {
       ]
     }
     "#);
+}
+
+/// The second batch is a dry run first, which has the outcomes and stores nothing.
+async fn ingest_moves_memory_to_the_audience_that_is_declared() {
+    let org = own_org();
+    let token = &org.members.admin.token;
+    let path = format!("/v1/workspaces/{}/ingest", org.main.id);
+    let send = async |labels: [&str; 3], dry_run: bool| {
+        let keys = ["page/1", "page/2", "page/3"].into_iter().zip(labels);
+        let memories = keys.map(|(key, label)| {
+            json!({ "title": key, "content": label, "source_key": key, "audience_tag": label })
+        });
+        let memories: Vec<Value> = memories.collect();
+        let batch = json!({
+            "source_id": org.sources[1], "memories": memories, "dry_run": dry_run,
+        });
+        post(&path).bearer(token).json(&batch).await
+    };
+    let everybody = "org:any";
+    let first = send([everybody; 3], false).await.json();
+    let second = &first["memories"][1]["id"];
+    let relabel = json!({ "memoryIds": [second], "audienceTag": "team:core" });
+    assert_eq!(bulk(token, &relabel).await.status, 200);
+    let moved = ["team:any", "team:any", everybody];
+    let planned = send(moved, true).await;
+    insta::assert_snapshot!(planned.brief(), @r#"
+    200 OK
+
+    {
+      "memories": [
+        {"id": "<uuid 1>", "outcome": "moved"}, {"id": "<uuid 2>", "outcome": "label_kept"},
+        {"id": "<uuid 3>", "outcome": "updated"}
+      ]
+    }
+    "#);
+    let done = send(moved, false).await;
+    assert_eq!(done.json(), planned.json());
+    let label = async |index: usize| {
+        let id = first["memories"][index]["id"].as_str().unwrap();
+        let shown = get(format!("/v1/memories/{id}")).bearer(token).await.json();
+        shown["audienceTag"].clone()
+    };
+    assert_eq!(
+        (label(0).await, label(1).await),
+        (json!("team:any"), json!("team:core"))
+    );
 }
 
 /// A deleted memory is not found by a bulk update, nor by the replay of an earlier one.

@@ -164,6 +164,7 @@ impl Request for PostToInboundWebhook {
             source: webhook.source_id,
             is_signed: true,
             revives: false,
+            is_dry: false,
         };
         model.ingest(&who, batch, &self.memories, at.now, next)?;
         let org = model.org_mut(self.org);

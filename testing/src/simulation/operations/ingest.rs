@@ -52,16 +52,21 @@ impl Described for IngestMemories {
 }
 
 pub(super) fn strategies() -> Vec<Weighted> {
-    let what = (entity(), entity(), vec(new_memory(), 1..4), weighted(0.3));
+    let flags = (weighted(0.3), weighted(0.1));
+    let what = (entity(), entity(), vec(new_memory(), 1..4), flags);
     let ingest = by_bearer(
         actor(),
         what,
-        |view, by, (place, source, memories, revive)| {
+        |view, by, (place, source, memories, (revive, dry_run))| {
             let batch = IngestBatch::builder().source_id(view.source(source));
             IngestMemories {
                 by,
                 workspace: view.workspace(place),
-                batch: batch.memories(memories).revive(revive).build(),
+                batch: batch
+                    .memories(memories)
+                    .revive(revive)
+                    .dry_run(dry_run)
+                    .build(),
             }
         },
     );
@@ -81,6 +86,7 @@ impl Request for IngestMemories {
             source,
             is_signed: false,
             revives: self.batch.revive,
+            is_dry: self.batch.dry_run,
         };
         model.ingest(&who, batch, &self.batch.memories, at.now, |index| {
             at.learned?.get(&format!("/memories/{index}/id"))

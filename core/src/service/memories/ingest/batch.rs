@@ -9,11 +9,11 @@ use crate::access::Action;
 use crate::error::Error;
 use crate::keys;
 use crate::model::{
-    AuditAction, EventData, IngestSummary, MemoryContent, MemoryId, MemoryLabels, Quota,
-    ReviewStatus,
+    AudienceLabel, AuditAction, EventData, IngestSummary, MemoryChange, MemoryContent, MemoryId,
+    MemoryLabels, Quota, ReviewStatus,
 };
 use crate::service::KnowledgeService;
-use crate::service::access::monitor::{Monitor, Subject, Visibility};
+use crate::service::access::monitor::{Monitor, Subject, Use, Visibility};
 use crate::service::access::principal::Denial;
 use crate::service::audit::entry::AuditOutcome;
 use crate::service::audit::runs::MemoryAudit;
@@ -29,9 +29,8 @@ impl KnowledgeService {
     /// Writes a validated batch with its audit entries and events.
     ///
     /// # Errors
-    /// [`Error::Forbidden`] if a memory changes and the caller does not have `memory:update`, or if
-    /// it may neither read a stored memory nor has added it; [`Error::QuotaExceeded`]; those of the
-    /// store.
+    /// [`Error::Forbidden`] if a memory changes and the caller does not have `memory:update`;
+    /// [`Error::QuotaExceeded`]; those of the store.
     pub(crate) async fn ingest_batch(
         &self,
         transaction: &mut Transaction,
@@ -45,7 +44,7 @@ impl KnowledgeService {
             actor,
             context,
         };
-        batch.write(transaction, memories).await
+        batch.ingest(transaction, memories).await
     }
 }
 
@@ -61,6 +60,13 @@ struct Known {
     content: MemoryContent,
 }
 
+impl IngestedMemory {
+    /// Creates the result of an entry that is not stored.
+    fn not_stored(outcome: IngestOutcome) -> Self {
+        Self { id: None, outcome }
+    }
+}
+
 /// A batch being ingested.
 struct Batch<'b> {
     service: &'b KnowledgeService,
@@ -70,7 +76,7 @@ struct Batch<'b> {
 }
 
 impl Batch<'_> {
-    async fn write(
+    async fn ingest(
         &self,
         transaction: &mut Transaction,
         memories: &[NewMemory],
@@ -97,12 +103,10 @@ impl Batch<'_> {
         for memory in memories {
             let name = memory.source_key.as_deref();
             let mark = name.and_then(|name| erased.get(name));
-            let (id, entry, outcome) = match name.and_then(|name| known.remove(name)) {
+            let (item, entry) = match name.and_then(|name| known.remove(name)) {
                 Some(known) => self.update(transaction, &monitor, known, memory)?,
                 None if mark.is_some() && !self.context.revives => {
-                    let (id, outcome) = (None, IngestOutcome::Erased);
-                    ingested.push(IngestedMemory { id, outcome });
-                    continue;
+                    (IngestedMemory::not_stored(IngestOutcome::Erased), None)
                 }
                 None => {
                     if let Some(mark) = mark {
@@ -112,8 +116,7 @@ impl Batch<'_> {
                 }
             };
             audit.extend(entry);
-            let id = Some(id);
-            ingested.push(IngestedMemory { id, outcome });
+            ingested.push(item);
         }
         if audit.is_empty() {
             return Ok(ingested);
@@ -125,7 +128,7 @@ impl Batch<'_> {
         let (org, first) = (self.context.caller.org_id(), self.operation.first_audit_id);
         let place = (org, self.context.workspace.id);
         log_changes(transaction, place, first, logged, Changed::Anything);
-        self.announce(transaction, &ingested).await?;
+        self.announce(transaction, &audit).await?;
         let action = AuditAction::MemoryIngest;
         self.operation
             .record_memories(transaction, self.actor, action, None, audit);
@@ -224,7 +227,7 @@ impl Batch<'_> {
         &self,
         transaction: &mut Transaction,
         memory: &NewMemory,
-    ) -> (MemoryId, Option<MemoryAudit>, IngestOutcome) {
+    ) -> (IngestedMemory, Option<MemoryAudit>) {
         let added = self
             .context
             .add(transaction, self.service.env(), self.operation.at, memory);
@@ -235,7 +238,11 @@ impl Batch<'_> {
             before: None,
             after: Some(added.labels),
         };
-        (added.id, Some(entry), IngestOutcome::Created)
+        let item = IngestedMemory {
+            id: Some(added.id),
+            outcome: IngestOutcome::Created,
+        };
+        (item, Some(entry))
     }
 
     /// Updates a stored memory that the caller may read or has added.
@@ -246,65 +253,141 @@ impl Batch<'_> {
         &self,
         transaction: &mut Transaction,
         monitor: &Monitor,
-        Known {
-            id,
-            labels,
-            content,
-        }: Known,
+        known: Known,
         memory: &NewMemory,
-    ) -> Result<(MemoryId, Option<MemoryAudit>, IngestOutcome), Error> {
-        let org = self.context.caller.org_id();
-        if monitor.is_erased(id, &labels) {
+    ) -> Result<(IngestedMemory, Option<MemoryAudit>), Error> {
+        if monitor.is_erased(known.id, &known.labels) {
             return Err(Error::Conflict);
         }
-        let is_same = content.title == memory.title && content.content == memory.content;
-        let is_readable = monitor.visibility(id, &labels) == Some(Visibility::Everything);
-        if is_readable && is_same {
-            return Ok((id, None, IngestOutcome::Unchanged));
+        let declared = self.context.declared(memory);
+        let is_same =
+            known.content.title == memory.title && known.content.content == memory.content;
+        let is_declared_again = self.is_declared_again(&known, declared);
+        let visibility = monitor.visibility(known.id, &known.labels);
+        let is_readable = visibility == Some(Visibility::Everything);
+        let id = Some(known.id);
+        if is_readable && is_same && is_declared_again {
+            let outcome = IngestOutcome::Unchanged;
+            return Ok((IngestedMemory { id, outcome }, None));
         }
         let caller = self.context.caller;
-        let is_author = content.created_by == caller.member_id() && !caller.has_audience_list();
-        let is_own = self.context.is_signed || is_author;
+        let is_author = known.content.created_by == caller.member_id();
+        let is_own = self.context.is_signed || (is_author && !caller.has_audience_list());
         if !is_readable && !is_own {
-            return Err(Error::forbidden(
-                "a source key belongs to a memory that the caller may not read",
-            ));
+            return self.forbidden();
         }
         if !self.context.held.contains(Action::MemoryUpdate) {
             return Err(Denial::MissingPermission(Action::MemoryUpdate).into());
         }
-        let mut after = labels.clone();
-        if !is_same {
+        let Some((audience, outcome)) = self.audience_after(monitor, &known, declared) else {
+            return self.forbidden();
+        };
+        let entry = self.write(transaction, known, (memory, is_same), audience);
+        Ok((IngestedMemory { id, outcome }, Some(entry)))
+    }
+
+    /// Answers an entry that the caller may not store.
+    ///
+    /// # Errors
+    /// [`Error::Forbidden`] for a signed message, whose sender gets no outcomes.
+    fn forbidden(&self) -> Result<(IngestedMemory, Option<MemoryAudit>), Error> {
+        if self.context.is_signed {
+            return Err(Error::forbidden(
+                "the member of the inbound webhook may not move a memory to the declared audience",
+            ));
+        }
+        let item = IngestedMemory::not_stored(IngestOutcome::Forbidden);
+        Ok((item, None))
+    }
+
+    /// Returns true if an entry declares the audience that was declared before.
+    fn is_declared_again(&self, known: &Known, declared: Option<&AudienceLabel>) -> bool {
+        let default = &self.context.workspace.audience;
+        let before = known.content.declared_audience.as_ref();
+        before.unwrap_or(default) == declared.unwrap_or(default)
+    }
+
+    /// Returns the audience label of a memory after an entry, with its outcome; `None` if the caller
+    /// may not move the memory there.
+    fn audience_after(
+        &self,
+        monitor: &Monitor,
+        known: &Known,
+        declared: Option<&AudienceLabel>,
+    ) -> Option<(AudienceLabel, IngestOutcome)> {
+        let (labels, default) = (&known.labels, &self.context.workspace.audience);
+        if self.is_declared_again(known, declared) {
+            return Some((labels.audience.clone(), IngestOutcome::Updated));
+        }
+        let before = known.content.declared_audience.as_ref();
+        if labels.audience != *before.unwrap_or(default) {
+            // A caller that cannot see the label learns nothing of it.
+            let is_known = self.context.is_signed || monitor.exists(known.id, labels);
+            return is_known.then(|| (labels.audience.clone(), IngestOutcome::LabelKept));
+        }
+        let declared = declared.unwrap_or(default);
+        let change = MemoryChange::builder().audience_tag(declared.clone());
+        let change = change.build();
+        let decided = monitor.decide(known.id, labels, Use::Relabel(&change));
+        decided
+            .is_ok()
+            .then(|| (declared.clone(), IngestOutcome::Moved))
+    }
+
+    /// Writes an entry over a stored memory, which has to be reviewed again if its text or its
+    /// audience is another one.
+    fn write(
+        &self,
+        transaction: &mut Transaction,
+        known: Known,
+        (memory, is_same): (&NewMemory, bool),
+        audience: AudienceLabel,
+    ) -> MemoryAudit {
+        let (org, at) = (self.context.caller.org_id(), self.operation.at);
+        let Known {
+            id,
+            labels,
+            content,
+        } = known;
+        let mut after = MemoryLabels {
+            audience,
+            ..labels.clone()
+        };
+        if !is_same || after != labels {
             after.review = ReviewStatus::Pending;
-            let content = MemoryContent {
-                title: memory.title.clone(),
-                content: memory.content.clone(),
-                updated_by: caller.member_id(),
-                updated_via: caller.via(),
-                updated_at: self.operation.at,
-                ..content
-            };
-            transaction.put(keys::content(org, id), &content);
+        }
+        let mut changed = MemoryContent {
+            declared_audience: self.context.declared(memory).cloned(),
+            ..content.clone()
+        };
+        if !is_same {
+            changed.title.clone_from(&memory.title);
+            changed.content.clone_from(&memory.content);
+            changed.updated_by = self.context.caller.member_id();
+            changed.updated_via = self.context.caller.via();
+            changed.updated_at = at;
+        }
+        if changed != content {
+            transaction.put(keys::content(org, id), &changed);
         }
         if after != labels {
             transaction.put(keys::memory(org, id), &after);
         }
-        let (states, at) = ((Some(&labels), Some(&after)), self.operation.at);
+        let states = (Some(&labels), Some(&after));
         derived::keep(transaction, (org, id), states, !is_same, at);
-        let entry = MemoryAudit {
+        MemoryAudit {
             memory_id: id,
             is_own: false,
             outcome: AuditOutcome::Ok,
             before: Some(labels),
             after: Some(after),
-        };
-        Ok((id, Some(entry), IngestOutcome::Updated))
+        }
     }
 
     async fn announce(
         &self,
         transaction: &mut Transaction,
-        ingested: &[IngestedMemory],
+        written: &[MemoryAudit],
     ) -> Result<(), Error> {
         let (env, org, at) = (
             self.service.env(),
@@ -312,14 +395,12 @@ impl Batch<'_> {
             self.operation.at,
         );
         let outbox = Outbox::begin(transaction, org, self.context.workspace.id, at).await?;
-        let of = |outcome| -> Vec<MemoryId> {
-            ingested
-                .iter()
-                .filter(|memory| memory.outcome == outcome)
-                .filter_map(|memory| memory.id)
-                .collect()
+        let of = |is_new: bool| -> Vec<MemoryId> {
+            let of_kind = written.iter();
+            let of_kind = of_kind.filter(|entry| entry.before.is_none() == is_new);
+            of_kind.map(|entry| entry.memory_id).collect()
         };
-        let (created, updated) = (of(IngestOutcome::Created), of(IngestOutcome::Updated));
+        let (created, updated) = (of(true), of(false));
         let operation = self.operation;
         outbox.emit_memories(
             transaction,

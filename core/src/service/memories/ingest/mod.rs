@@ -41,7 +41,8 @@ request! {
         content: String as Content,
         /// Key of the memory at its source, 1 to 512 characters. A known key updates that memory.
         source_key: Option<String> as Option<SourceKey>,
-        /// Audience label; by default that of the workspace. An update keeps the current label.
+        /// Audience label; by default that of the workspace. A known key that declares another
+        /// audience than before moves its memory, unless a person has set another label.
         audience_tag: Option<AudienceLabel> as Option<Parsed<AudienceLabel>>,
         /// Sensitivity label; `internal` by default. An update keeps the current label.
         sensitivity_label: Option<SensitivityLabel> as Option<Parsed<SensitivityLabel>>,
@@ -57,6 +58,15 @@ crate::model::names::string_enum! {
         Updated = "updated",
         /// The memory already had this title and text.
         Unchanged = "unchanged",
+        /// The memory moved to another audience, which its entry declares; its title and text are
+        /// those of the entry.
+        Moved = "moved",
+        /// The entry declares another audience than before, and the memory keeps the label that a
+        /// person set; its title and text are those of the entry.
+        LabelKept = "label_kept",
+        /// The caller may not change the memory that has the key, or not move it to the declared
+        /// audience; nothing was stored.
+        Forbidden = "forbidden",
         /// The key was erased; nothing was stored.
         Erased = "erased",
     }
@@ -72,6 +82,8 @@ request! {
         /// True to bring back memories whose keys were erased, and to forget that they were. False
         /// by default.
         revive: bool as Flag = false,
+        /// True for the outcomes only: nothing is stored. False by default.
+        dry_run: bool as Flag = false,
     }
 }
 
@@ -87,7 +99,8 @@ pub struct IngestResult {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct IngestedMemory {
-    /// Identifier of the memory; `null` if its key was erased.
+    /// Identifier of the memory; `null` if its key was erased, if its outcome is `forbidden`, and
+    /// for one that a dry run would add.
     pub id: Option<MemoryId>,
     /// Outcome for the memory.
     pub outcome: IngestOutcome,
@@ -137,21 +150,28 @@ impl Memories<'_> {
     /// Ingests up to 100 memories from a source, all or none.
     ///
     /// They wait for review. A known `source_key` updates the title and the text of that memory,
-    /// which then has to be reviewed again; its other labels are unchanged. A memory that already
-    /// has this title and text is not touched, so repeating a batch changes nothing. A key that was
+    /// which then has to be reviewed again. A memory that already has this title and text is not
+    /// touched, so repeating a batch changes nothing. A key that was
     /// [erased](crate::service::Erasures::create) stays so: its memory is not stored.
     /// [`Self::ingest_batch`] can bring it back.
     ///
-    /// The caller has to be able to read the memory, or to have added it; through a credential with
-    /// a list of audience labels, only the first counts. A memory that it added and can no longer
-    /// read is always reported as updated, even if it had this title and text.
+    /// A text never appears under an audience that its entry did not declare, unless a person chose
+    /// that audience. If the entry of a known key declares the same audience as before, the label
+    /// stays as people set it. If it declares another one, the memory moves there as long as it has
+    /// the label declared before; a label that a person has set stays. The sensitivity label is
+    /// only that of a new memory.
+    ///
+    /// An entry is `forbidden`, and not stored, if the caller can neither read the memory that has
+    /// its key nor has added it, or if the caller may not move it to the declared audience by a
+    /// bulk update. Through a credential with a list of audience labels, having added it does not
+    /// count. A memory that the caller added and can no longer read is always reported as updated,
+    /// even if it had this title and text.
     ///
     /// # Errors
     /// Those of [`Operation::IngestMemories`]; [`Error::InvalidRequest`] for an unknown source;
-    /// [`Error::Forbidden`] without `memory:update` if a memory changes, for the key of a memory
-    /// that the caller may neither read nor has added, or for the source of an inbound webhook;
-    /// [`Error::Conflict`] while memories of the source, of the caller or with one of the keys are
-    /// being erased.
+    /// [`Error::Forbidden`] without `memory:update` if a memory changes, or for the source of an
+    /// inbound webhook; [`Error::Conflict`] while memories of the source, of the caller or with one
+    /// of the keys are being erased.
     ///
     /// # Examples
     ///
@@ -183,13 +203,15 @@ impl Memories<'_> {
             source,
             memories,
             revive: false,
+            dry_run: false,
         };
         self.ingest_as(caller, workspace, batch).await
     }
 
     /// Ingests a batch as [`Self::ingest`] does.
     ///
-    /// With `revive`, memories whose keys were erased are added too, and the hashes forgotten.
+    /// With `revive`, memories whose keys were erased are added too, and the hashes forgotten. With
+    /// `dry_run` the result is that of a batch, and nothing is stored, audited or announced.
     ///
     /// # Errors
     /// Those of [`Self::ingest`].
@@ -203,6 +225,7 @@ impl Memories<'_> {
             source: batch.source_id,
             memories: &batch.memories,
             revive: batch.revive,
+            dry_run: batch.dry_run,
         };
         self.ingest_as(caller, workspace, batch).await
     }
@@ -215,6 +238,7 @@ impl Memories<'_> {
             source,
             memories,
             revive,
+            dry_run,
         }: BatchRef<'_>,
     ) -> Result<Vec<IngestedMemory>, Error> {
         check_batch(memories, &self.service.checks())?;
@@ -222,7 +246,7 @@ impl Memories<'_> {
             .once(
                 Operation::IngestMemories,
                 caller,
-                &(workspace, source, memories, revive),
+                &(workspace, source, memories, revive, dry_run),
                 |caller| async move {
                     let org = caller.org();
                     let by_name = || by_source_key(org, workspace, source, memories);
@@ -257,11 +281,20 @@ impl Memories<'_> {
                         revives: revive,
                         origin: Origin::default(),
                     };
-                    let memories = self
+                    let mut ingested = self
                         .service
                         .ingest_batch(&mut op.transaction, context, audit, memories)
                         .await?;
-                    let result = IngestResult { memories };
+                    if dry_run {
+                        let created =
+                            |memory: &&mut IngestedMemory| memory.outcome == IngestOutcome::Created;
+                        ingested
+                            .iter_mut()
+                            .filter(created)
+                            .for_each(|memory| memory.id = None);
+                        return Ok(op.discard(ingested));
+                    }
+                    let result = IngestResult { memories: ingested };
                     op.set_created_id(audit.0.id.0);
                     op.set_replay_data(&result);
                     op.done(result.memories)
@@ -283,6 +316,8 @@ struct BatchRef<'m> {
     memories: &'m [NewMemory],
     /// True to bring back memories whose keys were erased.
     revive: bool,
+    /// True for the outcomes only.
+    dry_run: bool,
 }
 
 /// Returns the keys under which memories of a batch are stored by source key.
@@ -343,6 +378,14 @@ pub(crate) struct Added {
 }
 
 impl IngestContext<'_> {
+    /// Returns the audience label that an entry declares; `None` for that of the workspace.
+    pub(crate) fn declared<'m>(&'m self, memory: &'m NewMemory) -> Option<&'m AudienceLabel> {
+        memory
+            .audience_tag
+            .as_ref()
+            .or(self.origin.audience.as_ref())
+    }
+
     /// Adds a memory with its index entries and updates the counters.
     pub(crate) fn add(
         &self,
@@ -353,8 +396,7 @@ impl IngestContext<'_> {
     ) -> Added {
         let (org, workspace) = (self.caller.org_id(), self.workspace.id);
         let id = MemoryId(env.uuid_at(at));
-        let audience = memory.audience_tag.as_ref();
-        let audience = audience.or(self.origin.audience.as_ref());
+        let audience = self.declared(memory);
         let labels = MemoryLabels {
             workspace_id: workspace,
             source_id: self.source,
@@ -367,6 +409,7 @@ impl IngestContext<'_> {
             content: memory.content.clone(),
             origin_source_id: self.source,
             source_key: memory.source_key.clone(),
+            declared_audience: memory.source_key.as_ref().and(audience).cloned(),
             created_by: self.caller.member_id(),
             created_at: at,
             updated_by: self.caller.member_id(),
