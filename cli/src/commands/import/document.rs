@@ -1,97 +1,23 @@
 //! JSON documents with entries: lists, envelopes with lists, or single entries.
 
-use std::cell::Cell;
-use std::fmt;
-use std::io::{self, BufRead, Read};
+use std::io::BufRead;
+use std::ops::ControlFlow;
 
-use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
-use serde::{Deserialize, Deserializer};
+use serde_json::{Map, Value};
 
 use super::entry::{Entry, Sink, Unreadable};
 use super::export::Export;
 use super::item::{Item, Object};
-use super::record::Rules;
+use super::problem::Problem;
+use super::record::{Record, Rules};
+use super::scanner::{Raw, Scanner};
 
 /// Maximum size in bytes of an entry.
 const ENTRY_BYTES_MAX: usize = 4 * 1024 * 1024;
-
-/// Position in the input.
-#[derive(Debug)]
-pub(super) struct Position {
-    line: Cell<u64>,
-    bytes: Cell<u64>,
-    /// Number of bytes that the current part may still have.
-    left: Cell<usize>,
-}
-
-/// Reader that records its position, and limits the size of its parts.
-pub(super) struct PositionReader<'p, R> {
-    input: R,
-    at: &'p Position,
-}
-
-impl Position {
-    pub(super) fn new() -> Self {
-        Self {
-            line: Cell::new(1),
-            bytes: Cell::new(0),
-            left: Cell::new(ENTRY_BYTES_MAX),
-        }
-    }
-
-    /// Returns the number of bytes read.
-    pub(super) fn bytes(&self) -> u64 {
-        self.bytes.get()
-    }
-
-    /// Begins an entry.
-    pub(super) fn begin(&self) {
-        self.left.set(ENTRY_BYTES_MAX);
-    }
-
-    fn advance(&self, read: &[u8]) {
-        let lines = read.iter().filter(|byte| **byte == b'\n').count();
-        self.line.set(self.line.get() + lines as u64);
-        self.bytes.set(self.bytes.get() + read.len() as u64);
-        self.left.set(self.left.get().saturating_sub(read.len()));
-    }
-}
-
-impl<'p, R: BufRead> PositionReader<'p, R> {
-    pub(super) fn new(input: R, at: &'p Position) -> Self {
-        Self { input, at }
-    }
-
-    /// Skips white space; returns true if anything follows.
-    fn has_more(&mut self) -> io::Result<bool> {
-        loop {
-            let available = match self.input.fill_buf() {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                available => available?,
-            };
-            let blank = available.len() - available.trim_ascii_start().len();
-            let is_end = available.is_empty();
-            let has_more = blank < available.len();
-            self.at.advance(&available[..blank]);
-            self.input.consume(blank);
-            if is_end || has_more {
-                return Ok(has_more);
-            }
-        }
-    }
-}
-
-impl<R: BufRead> Read for PositionReader<'_, R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.at.left.get() == 0 {
-            let message = format!("an entry is longer than {ENTRY_BYTES_MAX} bytes");
-            return Err(io::Error::new(io::ErrorKind::InvalidData, message));
-        }
-        let read = self.input.read(buffer)?;
-        self.at.advance(&buffer[..read]);
-        Ok(read)
-    }
-}
+/// Maximum size in bytes of the name of a field.
+const NAME_BYTES_MAX: usize = 64 * 1024;
+/// Maximum size in bytes of a table beside the entries.
+const TABLE_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// Reads all documents of an input.
 pub(super) fn read(
@@ -100,154 +26,252 @@ pub(super) fn read(
     rules: &Rules,
     sink: Sink<'_>,
 ) -> Result<(), Unreadable> {
-    let at = Position::new();
-    let mut input = PositionReader::new(input, &at);
     let mut document = Document {
+        scanner: Scanner::new(input),
         export,
         rules,
         sink,
-        at: &at,
-        has_stopped: false,
     };
+    match document.all() {
+        Err(Ended::Unreadable(reason)) => Err(reason),
+        Err(Ended::Stopped) | Ok(()) => Ok(()),
+    }
+}
+
+/// Reads the fields with these names of the objects of an input, and nothing else.
+///
+/// # Errors
+/// The message about an input that is no JSON.
+pub(super) fn tables(
+    input: impl BufRead,
+    names: &[&str],
+) -> Result<Map<String, Value>, Unreadable> {
+    let mut scanner = Scanner::new(input);
+    let mut tables = Map::new();
+    let mut depth = 0_u32;
     loop {
-        let more = input.has_more();
-        if !more.map_err(|error| Unreadable::at(at.line.get(), error))? {
-            return Ok(());
-        }
-        at.begin();
-        // It reads no byte beyond the end of a list or an object.
-        let mut json = serde_json::Deserializer::from_reader(&mut input);
-        let read = json.deserialize_any(DocumentVisitor(&mut document));
-        let line = at.line.get();
-        match read {
-            Ok(()) => {}
-            Err(_) if document.has_stopped => return Ok(()),
-            Err(error) if error.is_syntax() || error.is_eof() => {
-                return Err(Unreadable(format!(
-                    "line {line} is invalid JSON, and nothing after it can be read"
-                )));
+        let line = scanner.line();
+        let at = |error| Unreadable::at(line, error);
+        match scanner.next_byte().map_err(at)? {
+            None => return Ok(tables),
+            Some(byte @ b'{') if depth == 0 => {
+                depth = 1;
+                scanner.skip(byte);
             }
-            Err(error) => return Err(Unreadable::at(line, error)),
+            Some(byte @ (b',' | b':')) => scanner.skip(byte),
+            Some(byte @ (b'}' | b']')) => {
+                depth = 0;
+                scanner.skip(byte);
+            }
+            Some(_) => {
+                let name = scanner.value(NAME_BYTES_MAX).map_err(at)?;
+                let name = serde_json::from_slice::<String>(&name.text);
+                if depth == 0 || scanner.next_byte().map_err(at)? != Some(b':') {
+                    continue;
+                }
+                scanner.skip(b':');
+                scanner.next_byte().map_err(at)?;
+                let wanted = name.ok().filter(|name| names.contains(&name.as_str()));
+                let kept_max = if wanted.is_some() { TABLE_BYTES_MAX } else { 0 };
+                let raw = scanner.value(kept_max).map_err(at)?;
+                if let Some(name) = wanted {
+                    let table = serde_json::from_slice(&raw.text);
+                    let table = table.map_err(|_| {
+                        Unreadable(format!("the table {name} in line {line} is invalid JSON"))
+                    })?;
+                    tables.insert(name, table);
+                }
+            }
         }
     }
 }
 
 /// State of reading.
-struct Document<'d> {
+struct Document<'d, R> {
+    scanner: Scanner<R>,
     export: &'static Export,
     rules: &'d Rules,
     sink: Sink<'d>,
-    at: &'d Position,
-    /// True once the sink needs no more entries.
-    has_stopped: bool,
 }
 
-impl Document<'_> {
-    fn add<E: serde::de::Error>(&mut self, line: u64, entry: &Item) -> Result<(), E> {
-        let entry = Entry {
-            line,
-            bytes: self.at.bytes(),
-            record: self.export.record(entry, self.rules),
-        };
-        if (self.sink)(entry).is_break() {
-            self.has_stopped = true;
-            return Err(E::custom("no more entries are needed"));
-        }
-        Ok(())
-    }
-
-    fn add_list<'de, A: SeqAccess<'de>>(
-        &mut self,
-        name: &str,
-        mut list: A,
-    ) -> Result<(), A::Error> {
-        while let Some((line, entry)) = list.next_element_seed(Element(self.at))? {
-            if !self.export.is_reference(name, &entry) {
-                self.add(line, &entry)?;
-            }
-        }
-        Ok(())
-    }
+/// Reason for which reading ends before the input does.
+enum Ended {
+    Unreadable(Unreadable),
+    /// No more entries are needed.
+    Stopped,
 }
 
-/// One element of a list, with the number of its first line.
-struct Element<'p>(&'p Position);
-
-impl<'de> DeserializeSeed<'de> for Element<'_> {
-    type Value = (u64, Item);
-
-    fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<(u64, Item), D::Error> {
-        self.0.begin();
-        let line = self.0.line.get();
-        Ok((line, Item::deserialize(json)?))
-    }
-}
-
-/// Visitor of one document.
-struct DocumentVisitor<'w, 'd>(&'w mut Document<'d>);
-
-impl<'de> Visitor<'de> for DocumentVisitor<'_, '_> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a list or an object")
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<(), A::Error> {
-        self.0.add_list("", list)
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<(), A::Error> {
-        let document = self.0;
-        let at = document.at;
-        let line = at.line.get();
-        let (mut entry, mut has_lists) = (Object::default(), false);
+impl<R: BufRead> Document<'_, R> {
+    fn all(&mut self) -> Result<(), Ended> {
         loop {
-            at.begin();
-            let Some(name) = object.next_key::<String>()? else {
-                break;
-            };
-            if document.export.is_list(&name) {
-                has_lists = true;
-                object.next_value_seed(List(document, &name))?;
-            } else if document.export.reads(&name) {
-                entry.add(name, object.next_value()?);
-            } else {
-                // It takes no memory, so that it may have any size.
-                at.left.set(usize::MAX);
-                object.next_value::<IgnoredAny>()?;
+            match self.next()? {
+                None => return Ok(()),
+                Some(b'[') => self.list("")?,
+                Some(b'{') => self.object()?,
+                Some(b',' | b':' | b']' | b'}') => return Err(self.invalid()),
+                Some(_) => self.entry()?,
             }
         }
-        if has_lists && !document.export.is_entry(&entry.fields) {
+    }
+
+    /// Returns the next byte that is no white space.
+    fn next(&mut self) -> Result<Option<u8>, Ended> {
+        let next = self.scanner.next_byte();
+        next.map_err(|error| self.unreadable(error))
+    }
+
+    fn value(&mut self, kept_max: usize) -> Result<Raw, Ended> {
+        let value = self.scanner.value(kept_max);
+        value.map_err(|error| self.unreadable(error))
+    }
+
+    fn unreadable(&self, error: std::io::Error) -> Ended {
+        Ended::Unreadable(Unreadable::at(self.scanner.line(), error))
+    }
+
+    fn invalid(&self) -> Ended {
+        let line = self.scanner.line();
+        Ended::Unreadable(Unreadable(format!(
+            "line {line} is invalid JSON, and nothing after it can be read"
+        )))
+    }
+
+    fn cut(&self) -> Ended {
+        let line = self.scanner.line();
+        Ended::Unreadable(Unreadable(format!(
+            "the input ends in line {line}, before its end in JSON"
+        )))
+    }
+
+    fn list(&mut self, name: &str) -> Result<(), Ended> {
+        self.scanner.skip(b'[');
+        let mut is_first = true;
+        loop {
+            match self.next()? {
+                None => return Err(self.cut()),
+                Some(b']') => {
+                    self.scanner.skip(b']');
+                    return Ok(());
+                }
+                Some(b',') if !is_first => {
+                    self.scanner.skip(b',');
+                    if self.next()? == Some(b']') {
+                        return Err(self.invalid());
+                    }
+                }
+                Some(_) if is_first => {}
+                Some(_) => return Err(self.invalid()),
+            }
+            is_first = false;
+            let is_reference = self.export.has_references(name) && self.next()? == Some(b'"');
+            if is_reference {
+                self.value(0)?;
+            } else {
+                self.entry()?;
+            }
+        }
+    }
+
+    /// Reads one entry.
+    fn entry(&mut self) -> Result<(), Ended> {
+        let line = self.scanner.line();
+        let raw = self.value(ENTRY_BYTES_MAX)?;
+        let is_cut = raw.is_cut;
+        if raw.text.is_empty() {
+            // A bracket or a comma in place of a value.
+            return Err(self.invalid());
+        }
+        self.add(line, parsed(&raw))?;
+        if is_cut { Err(self.cut()) } else { Ok(()) }
+    }
+
+    fn add(&mut self, line: u64, item: Result<Item, Problem>) -> Result<(), Ended> {
+        let records = match item {
+            Ok(item) => self.export.records(item, self.rules),
+            Err(problem) => vec![Err(problem)],
+        };
+        self.send(line, records)
+    }
+
+    fn send(&mut self, line: u64, records: Vec<Result<Record, Problem>>) -> Result<(), Ended> {
+        for record in records {
+            let entry = Entry {
+                line,
+                bytes: self.scanner.bytes(),
+                record,
+            };
+            if let ControlFlow::Break(()) = (self.sink)(entry) {
+                return Err(Ended::Stopped);
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads an object, which is an entry or an envelope with lists of entries.
+    fn object(&mut self) -> Result<(), Ended> {
+        let line = self.scanner.line();
+        self.scanner.skip(b'{');
+        let (mut entry, mut has_lists) = (Ok(Object::default()), false);
+        loop {
+            match self.next()? {
+                None => return Err(self.cut()),
+                Some(b'}') => {
+                    self.scanner.skip(b'}');
+                    break;
+                }
+                Some(b',') => {
+                    self.scanner.skip(b',');
+                    continue;
+                }
+                Some(b'"') => {}
+                Some(_) => return Err(self.invalid()),
+            }
+            let name = self.value(NAME_BYTES_MAX)?;
+            let name = serde_json::from_slice::<String>(&name.text);
+            let name = name.map_err(|_| self.invalid())?;
+            if self.next()? != Some(b':') {
+                return Err(self.invalid());
+            }
+            self.scanner.skip(b':');
+            match self.next()? {
+                Some(b'[') if self.export.is_list(&name) => {
+                    has_lists = true;
+                    self.list(&name)?;
+                    continue;
+                }
+                // No list.
+                Some(b'n') if self.export.is_list(&name) => has_lists = true,
+                _ => {}
+            }
+            // A field that is not read may have any size.
+            let is_read = self.export.reads(&name);
+            let raw = self.value(if is_read { ENTRY_BYTES_MAX } else { 0 })?;
+            if raw.is_cut {
+                return Err(self.cut());
+            }
+            if let (true, Ok(fields)) = (is_read, &mut entry) {
+                match parsed::<Value>(&raw) {
+                    Ok(value) => fields.add(name, value),
+                    Err(problem) => entry = Err(problem),
+                }
+            }
+        }
+        let is_envelope = |entry: &Object| has_lists && !self.export.is_entry(&entry.fields);
+        if entry.as_ref().is_ok_and(is_envelope) {
             return Ok(());
         }
-        document.add(line, &Item::Object(entry))
+        self.add(line, entry.map(Item::Object))
     }
 }
 
-/// A field of an envelope: entries if it is a list.
-struct List<'l, 'd>(&'l mut Document<'d>, &'l str);
-
-impl<'de> DeserializeSeed<'de> for List<'_, '_> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<(), D::Error> {
-        json.deserialize_any(self)
+fn parsed<T: serde::de::DeserializeOwned>(raw: &Raw) -> Result<T, Problem> {
+    if raw.is_cut {
+        return Err(Problem::new("is cut off: the input ends within it"));
     }
-}
-
-impl<'de> Visitor<'de> for List<'_, '_> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a list of entries in {}", self.1)
+    if raw.is_too_long {
+        return Err(Problem::new(format!(
+            "is longer than {ENTRY_BYTES_MAX} bytes"
+        )));
     }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<(), A::Error> {
-        self.0.add_list(self.1, list)
-    }
-
-    fn visit_unit<E>(self) -> Result<(), E> {
-        Ok(())
-    }
+    serde_json::from_slice(&raw.text).map_err(|error| Problem::of_entry(&error))
 }

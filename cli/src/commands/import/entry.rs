@@ -2,12 +2,13 @@
 
 use std::ops::ControlFlow;
 
-use super::record::{Problem, Record};
+use super::problem::Problem;
+use super::record::Record;
 
 /// One entry of the input.
 #[derive(Debug)]
 pub(super) struct Entry {
-    /// Number of its first line.
+    /// Number of its first line, as an editor counts.
     pub(super) line: u64,
     /// Number of bytes read so far.
     pub(super) bytes: u64,

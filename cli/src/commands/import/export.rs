@@ -1,9 +1,13 @@
 //! Formats of other tools' exports: the fields that are read, and their places in a memory.
 
+use std::collections::HashMap;
+
 use serde_json::{Map, Value};
 
 use super::item::{Item, Object};
-use super::record::{Draft, Problem, Record, Rules};
+use super::past;
+use super::problem::Problem;
+use super::record::{Draft, Record, Rules};
 
 /// An export's format.
 #[derive(Debug)]
@@ -12,7 +16,14 @@ pub(super) struct Export {
     lists: &'static [&'static str],
     /// Kinds of entries; the first whose text is present applies.
     kinds: &'static [Kind],
+    /// Converts an entry that has several texts, or none in one field.
+    convert: Option<Convert>,
+    /// True if a field beside the entries may have the users.
+    has_users: bool,
 }
+
+/// Conversion of an entry to entries of the kinds.
+type Convert = fn(Map<String, Value>) -> Vec<Map<String, Value>>;
 
 /// Fields of one kind of entries.
 #[derive(Debug)]
@@ -20,7 +31,7 @@ struct Kind {
     /// Text.
     content: &'static str,
     title: Option<&'static str>,
-    /// Identifier that no other entry of any export has.
+    /// Identifier of the entry.
     key: Option<&'static str>,
     /// Identifier of the user that the entry is about.
     user: Option<&'static str>,
@@ -48,9 +59,32 @@ pub(super) static MEM0: Export = Export {
             "metadata",
         ],
     }],
+    convert: None,
+    has_users: false,
 };
 
-/// Facts (edges), episodes and messages of Zep.
+/// Memories of OpenMemory: `memories.json` of its archive, with the users beside the entries, and
+/// pages of its API.
+pub(super) static OPENMEMORY: Export = Export {
+    lists: &["memories", "items"],
+    kinds: &[Kind {
+        content: "content",
+        title: None,
+        key: Some("id"),
+        user: Some("user_id"),
+        kept: &[
+            "created_at",
+            "app_name",
+            "categories",
+            "metadata",
+            "metadata_",
+        ],
+    }],
+    convert: None,
+    has_users: true,
+};
+
+/// Facts (edges), episodes and messages of Zep and Graphiti.
 pub(super) static ZEP: Export = Export {
     lists: &["edges", "facts", EPISODES, "messages", "items"],
     kinds: &[
@@ -86,6 +120,8 @@ pub(super) static ZEP: Export = Export {
             ],
         },
     ],
+    convert: None,
+    has_users: false,
 };
 
 /// Archival passages of Letta, and the memory blocks of its agent files.
@@ -108,10 +144,115 @@ pub(super) static LETTA: Export = Export {
             kept: &["created_at", "description", "metadata", "metadata_"],
         },
     ],
+    convert: None,
+    has_users: false,
+};
+
+/// Memories and documents of supermemory: responses of its API.
+pub(super) static SUPERMEMORY: Export = Export {
+    lists: &["memories", "memoryEntries", "results", "documents"],
+    kinds: &[
+        Kind {
+            content: "memory",
+            title: None,
+            key: Some("id"),
+            user: None,
+            kept: &["createdAt", "containerTags", "metadata"],
+        },
+        Kind {
+            content: "content",
+            title: Some("title"),
+            key: Some("id"),
+            user: None,
+            kept: &["createdAt", "containerTags", "url", "metadata"],
+        },
+    ],
+    convert: None,
+    has_users: false,
+};
+
+/// Memories of Open WebUI: the response of its API, or the table `memory` as JSON.
+pub(super) static OPEN_WEBUI: Export = Export {
+    lists: &["memories"],
+    kinds: &[Kind {
+        content: "content",
+        title: None,
+        key: Some("id"),
+        user: Some("user_id"),
+        kept: &["created_at"],
+    }],
+    convert: None,
+    has_users: false,
+};
+
+/// Entities and relations of the reference memory server of the Model Context Protocol.
+pub(super) static MCP_MEMORY: Export = Export {
+    lists: &["entities", "relations"],
+    kinds: &[Kind {
+        content: "observations",
+        title: Some("name"),
+        key: Some("key"),
+        user: None,
+        kept: &["entityType"],
+    }],
+    convert: Some(relation_as_entity),
+    has_users: false,
+};
+
+/// What Claude remembers: `memories.json` of its data export.
+pub(super) static CLAUDE: Export = Export {
+    lists: &["memories"],
+    kinds: &[Kind {
+        content: "conversations_memory",
+        title: None,
+        key: Some("key"),
+        user: None,
+        kept: &["project"],
+    }],
+    convert: Some(memories_of_account),
+    has_users: false,
 };
 
 /// Field of Zep with a list of entries in an envelope, and of their identifiers in an edge.
 const EPISODES: &str = "episodes";
+
+/// Gives an entity of the memory server a key, and writes a relation as a sentence.
+fn relation_as_entity(mut entry: Map<String, Value>) -> Vec<Map<String, Value>> {
+    let text = |entry: &Map<String, Value>, name: &str| entry.get(name).and_then(shown);
+    let parts = ["from", "relationType", "to"].map(|name| text(&entry, name));
+    if let [Some(from), Some(relation), Some(to)] = parts {
+        let sentence = format!("{from} {relation} {to}");
+        entry.insert("key".to_owned(), format!("relation/{sentence}").into());
+        entry.insert("observations".to_owned(), sentence.into());
+    } else if let Some(name) = text(&entry, "name") {
+        entry.insert("key".to_owned(), format!("entity/{name}").into());
+    }
+    vec![entry]
+}
+
+/// Returns the memories of an account of Claude: one of all conversations, and one of each project.
+fn memories_of_account(mut entry: Map<String, Value>) -> Vec<Map<String, Value>> {
+    let account = entry.get("account_uuid").and_then(shown);
+    let account = account.unwrap_or_default();
+    let projects = match entry.remove("project_memories") {
+        Some(Value::Object(projects)) => projects,
+        _ => Map::new(),
+    };
+    let mut all = Vec::new();
+    if entry.contains_key("conversations_memory") || projects.is_empty() {
+        let key = format!("{account}/conversations");
+        entry.insert("key".to_owned(), key.into());
+        all.push(entry);
+    }
+    for (project, text) in projects {
+        let mut memory = Map::new();
+        memory.insert("conversations_memory".to_owned(), text);
+        memory.insert("key".to_owned(), format!("{account}/{project}").into());
+        memory.insert("project".to_owned(), project.into());
+        all.push(memory);
+    }
+    all
+}
 
 impl Export {
     /// True if a field of an object may be a list of entries.
@@ -119,14 +260,30 @@ impl Export {
         self.lists.contains(&name)
     }
 
-    /// True if an entry in a list is only the identifier of one elsewhere.
-    pub(super) fn is_reference(&self, list: &str, entry: &Item) -> bool {
-        list == EPISODES && matches!(entry, Item::Other(Value::String(_)))
+    /// True if texts in a list are the identifiers of entries elsewhere.
+    pub(super) fn has_references(&self, list: &str) -> bool {
+        list == EPISODES
+    }
+
+    /// True if the entries may say whose they are.
+    pub(super) fn has_audiences(&self) -> bool {
+        self.kinds.iter().any(|kind| kind.user.is_some())
+    }
+
+    /// True if a field beside the entries may have the users.
+    pub(super) fn has_users(&self) -> bool {
+        self.has_users
     }
 
     /// True if an object is an entry, not an envelope of entries.
     pub(super) fn is_entry(&self, object: &Map<String, Value>) -> bool {
-        self.kind_of(object).is_some()
+        match self.convert {
+            None => self.kind_of(object).is_some(),
+            Some(convert) => {
+                let mut entries = convert(object.clone()).into_iter();
+                entries.any(|entry| self.kind_of(&entry).is_some())
+            }
+        }
     }
 
     /// True if an entry has a field of this name that is read.
@@ -137,7 +294,7 @@ impl Export {
                 || [kind.title, kind.key, kind.user].contains(&Some(name))
                 || kind.kept.contains(&name)
         });
-        is_field || name == IS_DELETED
+        is_field || past::is_field(name) || (self.convert.is_some() && !self.is_list(name))
     }
 
     fn kind_of(&self, object: &Map<String, Value>) -> Option<&Kind> {
@@ -145,34 +302,49 @@ impl Export {
         kinds.find(|kind| object.contains_key(kind.content))
     }
 
-    /// Creates the memory of an entry.
-    ///
-    /// # Errors
-    /// The problem of the entry.
-    pub(super) fn record(&self, entry: &Item, rules: &Rules) -> Result<Record, Problem> {
-        let Item::Object(Object {
+    /// Creates the memories of an entry: one, or those that the entry contains. For each that
+    /// cannot be imported, there is its problem.
+    pub(super) fn records(&self, entry: Item, rules: &Rules) -> Vec<Result<Record, Problem>> {
+        let Object {
             fields: entry,
             repeated,
-        }) = entry
-        else {
-            return Err(Problem::new("must be a JSON object"));
+        } = match entry {
+            Item::Object(object) => object,
+            Item::Other(value) => {
+                let detail = format!(", not {}", kind_of_value(&value));
+                return vec![Err(Problem::with("must be a JSON object", detail))];
+            }
         };
         if let Some(name) = repeated.iter().find(|name| self.reads(name)) {
-            return Err(Problem::new(format!("duplicate field `{name}`")));
+            return vec![Err(Problem::new(format!("duplicate field `{name}`")))];
         }
+        let entries = match self.convert {
+            Some(convert) => convert(entry),
+            None => vec![entry],
+        };
+        let records = entries.iter().map(|entry| self.record(entry, rules));
+        records.collect()
+    }
+
+    fn record(&self, entry: &Map<String, Value>, rules: &Rules) -> Result<Record, Problem> {
         let Some(kind) = self.kind_of(entry) else {
             let names = self.kinds.iter().map(|kind| kind.content);
             let names: Vec<&str> = names.collect();
             let reason = format!("has no field {}", names.join(" or "));
             return Err(Problem::new(reason));
         };
-        match entry.get(IS_DELETED) {
-            None | Some(Value::Null | Value::Bool(false)) => {}
-            Some(Value::Bool(true)) => return Err(Problem::new("is deleted in the other tool")),
-            Some(_) => return Err(Problem::new("is_deleted must be true or false")),
+        if let Some(now) = rules.now {
+            for (name, value) in entry {
+                past::check(name, value, now)?;
+            }
         }
-        let Some(content) = entry[kind.content].as_str() else {
-            return Err(Problem::new(format!("{} must be a text", kind.content)));
+        let content = match &entry[kind.content] {
+            Value::String(content) => content.clone(),
+            Value::Array(lines) if lines.iter().all(Value::is_string) => {
+                let lines: Vec<&str> = lines.iter().filter_map(Value::as_str).collect();
+                lines.join("\n")
+            }
+            _ => return Err(Problem::new(format!("{} must be a text", kind.content))),
         };
         let text = |name: Option<&str>| name.and_then(|name| entry.get(name)).and_then(shown);
         let kept = kind.kept.iter().filter_map(|name| {
@@ -181,8 +353,9 @@ impl Export {
         });
         let draft = Draft {
             title: text(kind.title),
-            content: content.to_owned(),
+            content,
             source_key: text(kind.key),
+            is_personal: true,
             user: kind.user.map_or(Ok(None), |name| user(entry, name))?,
             kept: kept.collect(),
             ..Draft::default()
@@ -191,8 +364,23 @@ impl Export {
     }
 }
 
-/// Field of entries that were deleted and are exported nevertheless.
-const IS_DELETED: &str = "is_deleted";
+/// Returns the users of a table, by the identifiers that entries have.
+pub(super) fn users(tables: &Map<String, Value>) -> HashMap<String, String> {
+    let rows = USER_TABLES.iter().filter_map(|name| tables.get(*name));
+    let rows = rows.flat_map(|table| match table {
+        Value::Array(rows) => rows.as_slice(),
+        row => std::slice::from_ref(row),
+    });
+    let named = rows.filter_map(|row| {
+        let id = shown(row.get("id")?)?;
+        let name = row.get("user_id").or_else(|| row.get("name"))?;
+        Some((id, shown(name)?))
+    });
+    named.collect()
+}
+
+/// Fields beside the entries that have the users.
+pub(super) const USER_TABLES: [&str; 2] = ["user", "users"];
 
 /// Returns the identifier of a user. Any other value is a problem, neither an identifier nor an
 /// absent one: the user decides who reads the memory.
@@ -202,6 +390,17 @@ fn user(entry: &Map<String, Value>, name: &str) -> Result<Option<String>, Proble
         Some(Value::String(id)) => Ok(Some(id.clone())),
         Some(Value::Number(id)) if !id.is_f64() => Ok(Some(id.to_string())),
         Some(_) => Err(Problem::new(format!("{name} must be a text or an integer"))),
+    }
+}
+
+fn kind_of_value(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "true or false",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a text",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
     }
 }
 
@@ -226,9 +425,15 @@ mod tests {
 
     use super::*;
 
+    /// Returns the first memory of an entry, whose audience is the workspace's without a user.
     fn record(export: &Export, entry: Value) -> Result<Record, Problem> {
+        let rules = Rules {
+            audience: Some("workspace:research".parse().unwrap()),
+            now: Some(chrono::DateTime::from_timestamp_millis(1_780_272_000_000).unwrap()),
+            ..Rules::default()
+        };
         let item: Item = serde_json::from_value(entry).unwrap();
-        export.record(&item, &Rules::default())
+        export.records(item, &rules).remove(0)
     }
 
     fn problem(export: &Export, entry: Value) -> String {
@@ -237,7 +442,10 @@ mod tests {
 
     #[test]
     fn export_entry_without_text_is_explained() {
-        assert_eq!(problem(&MEM0, json!("x")), "must be a JSON object");
+        assert_eq!(
+            problem(&MEM0, json!("x")),
+            "must be a JSON object, not a text"
+        );
         assert_eq!(problem(&MEM0, json!({"id": "1"})), "has no field memory");
         assert_eq!(problem(&ZEP, json!({})), "has no field fact or content");
         assert_eq!(
@@ -246,13 +454,13 @@ mod tests {
         );
         assert_eq!(
             problem(&LETTA, json!({"text": "Gone.", "is_deleted": true})),
-            "is deleted in the other tool"
+            "deleted (is_deleted)"
         );
     }
 
     #[test]
     fn export_entry_is_deleted_or_not() {
-        for is_deleted in [json!("yes"), json!(1), json!("2025-06-12T09:00:00Z")] {
+        for is_deleted in [json!("perhaps"), json!(2), json!([])] {
             let entry = json!({"text": "Gone.", "is_deleted": is_deleted});
             assert_eq!(problem(&LETTA, entry), "is_deleted must be true or false");
         }
@@ -267,7 +475,7 @@ mod tests {
         for (user, label) in [
             (json!("bob"), Some("user:bob")),
             (json!(17), Some("user:17")),
-            (json!(null), None),
+            (json!(null), Some("workspace:research")),
         ] {
             let memory = record(&MEM0, json!({"memory": "Tea.", "user_id": user}));
             let memory = memory.unwrap().into_memory();
@@ -287,7 +495,7 @@ mod tests {
             );
         }
         let empty = problem(&MEM0, json!({"memory": "Tea.", "user_id": ""}));
-        assert!(empty.starts_with("the user's identifier is not a handle"));
+        assert!(empty.starts_with("the user's identifier is what programs write"));
     }
 
     #[test]
@@ -299,5 +507,95 @@ mod tests {
         });
         let record = record(&MEM0, entry).unwrap();
         assert_eq!(record.into_memory().content, "Likes tea.\n\nrun_id: 7");
+    }
+
+    #[test]
+    fn entry_without_a_user_needs_an_audience() {
+        let entry: Item = serde_json::from_value(json!({"memory": "Tea."})).unwrap();
+        let records = MEM0.records(entry, &Rules::default());
+        let problem = records.into_iter().next().unwrap().unwrap_err();
+        assert!(
+            problem
+                .reason
+                .starts_with("has no user; choose the audience")
+        );
+    }
+
+    #[test]
+    fn users_of_a_table_are_those_of_their_entries() {
+        let tables = json!({
+            "user": {"id": "u1", "user_id": "alice"},
+            "users": [{"id": "u2", "user_id": "bob"}, {"id": "u3"}],
+        });
+        let Value::Object(tables) = tables else {
+            unreachable!()
+        };
+        let rules = Rules {
+            users: Some(users(&tables)),
+            ..Rules::default()
+        };
+        let made = |user: &str| {
+            let entry = json!({"content": "Tea.", "user_id": user, "id": "7"});
+            let entry: Item = serde_json::from_value(entry).unwrap();
+            let made = OPENMEMORY.records(entry, &rules).remove(0);
+            made.map(|record| {
+                let memory = record.into_memory();
+                let label = memory.audience_tag.unwrap().to_string();
+                (label, memory.source_key.unwrap())
+            })
+        };
+        assert_eq!(
+            made("u1").unwrap(),
+            ("user:alice".to_owned(), "u1/7".to_owned())
+        );
+        assert_eq!(made("bob").unwrap().0, "user:bob");
+        let unknown = made("u3").unwrap_err();
+        assert!(unknown.reason.starts_with("the user is not in the table"));
+    }
+
+    #[test]
+    fn entity_and_relation_of_the_memory_server_are_memories() {
+        let entity = json!({
+            "type": "entity", "name": "Maya", "entityType": "person",
+            "observations": ["Leads support.", "Likes tea."],
+        });
+        let memory = record(&MCP_MEMORY, entity).unwrap().into_memory();
+        assert_eq!(memory.title, "Maya");
+        assert_eq!(
+            memory.content,
+            "Leads support.\nLikes tea.\n\nentityType: person"
+        );
+        assert_eq!(memory.source_key.as_deref(), Some("entity/Maya"));
+        let relation = json!({
+            "type": "relation", "from": "Maya", "to": "Acme", "relationType": "works at",
+        });
+        let memory = record(&MCP_MEMORY, relation).unwrap().into_memory();
+        assert_eq!(memory.content, "Maya works at Acme");
+    }
+
+    #[test]
+    fn projects_of_claude_are_memories_of_their_own() {
+        let entry = json!({
+            "conversations_memory": "Works in Porto.",
+            "project_memories": {"p-1": "Plans a move."},
+            "account_uuid": "a-1",
+        });
+        let rules = Rules {
+            audience: Some("user:maya".parse().unwrap()),
+            ..Rules::default()
+        };
+        let entry: Item = serde_json::from_value(entry).unwrap();
+        let records = CLAUDE.records(entry, &rules).into_iter();
+        let memories: Vec<_> = records
+            .map(|record| record.unwrap().into_memory())
+            .collect();
+        let keys = memories
+            .iter()
+            .filter_map(|memory| memory.source_key.as_deref());
+        assert_eq!(
+            keys.collect::<Vec<_>>(),
+            ["maya/a-1/conversations", "maya/a-1/p-1"]
+        );
+        assert_eq!(memories[1].content, "Plans a move.\n\nproject: p-1");
     }
 }

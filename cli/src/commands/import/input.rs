@@ -1,18 +1,23 @@
 //! Reading of the input in any format, one entry at a time, on a thread of its own.
 
+use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Cursor, Read};
 use std::ops::ControlFlow;
 
 use clap::ValueEnum;
-use serde_json::{Map, Value};
 use tokio::sync::mpsc;
 
 use super::document;
 use super::entry::{Entry, Sink, Unreadable};
-use super::export::{Export, LETTA, MEM0, ZEP};
+use super::export::{
+    CLAUDE, Export, LETTA, MCP_MEMORY, MEM0, OPEN_WEBUI, OPENMEMORY, SUPERMEMORY, USER_TABLES, ZEP,
+    users,
+};
 use super::item::Item;
 use super::lines::{self, BYTE_ORDER_MARK, LINE_BYTES_MAX, Line, Lines};
-use super::record::{Problem, Record, Rules};
+use super::problem::Problem;
+use super::record::{Record, Rules, parse_all};
+use super::scanner::Scanner;
 use super::table;
 
 /// Entries that are read ahead.
@@ -23,23 +28,70 @@ const ENTRIES_AHEAD: usize = 16;
 pub(super) enum Format {
     /// Lines of JSON, as described above
     Jsonl,
+    /// Comma-separated values with a header; semicolons and tabs are recognised
+    Csv,
     /// Memories of mem0: results of get_all, a list, or JSON lines
     Mem0,
-    /// Facts, episodes or messages of Zep: responses of its API, a list, or JSON lines
+    /// Memories of OpenMemory: its archive (ZIP), the memories.json in it, or responses of its API
+    Openmemory,
+    /// Facts, episodes or messages of Zep or Graphiti: responses of the API, a list, or JSON lines
+    #[value(alias = "graphiti")]
     Zep,
     /// An agent file of Letta (.af), or archival passages: a list, or JSON lines
     Letta,
-    /// Comma-separated values with a header
-    Csv,
+    /// Memories or documents of supermemory: responses of its API, a list, or JSON lines
+    Supermemory,
+    /// Memories of Open WebUI: the response of its API, a list, or JSON lines
+    OpenWebui,
+    /// The file of the reference memory server of the Model Context Protocol
+    McpMemory,
+    /// What Claude remembers: the data export (ZIP), or the memories.json in it
+    Claude,
 }
 
 /// Receiver of the entries, in order.
 pub(super) type Entries = mpsc::Receiver<Result<Entry, Unreadable>>;
 
 impl Format {
+    fn export(self) -> Option<&'static Export> {
+        match self {
+            Self::Jsonl | Self::Csv => None,
+            Self::Mem0 => Some(&MEM0),
+            Self::Openmemory => Some(&OPENMEMORY),
+            Self::Zep => Some(&ZEP),
+            Self::Letta => Some(&LETTA),
+            Self::Supermemory => Some(&SUPERMEMORY),
+            Self::OpenWebui => Some(&OPEN_WEBUI),
+            Self::McpMemory => Some(&MCP_MEMORY),
+            Self::Claude => Some(&CLAUDE),
+        }
+    }
+
     /// True if the entries of the format may say whose they are.
     pub(super) fn has_audiences(self) -> bool {
-        !matches!(self, Self::Zep | Self::Letta)
+        self.export().is_none_or(Export::has_audiences)
+    }
+
+    /// True if the input may have a table of users, which is read before the entries.
+    pub(super) fn has_users(self) -> bool {
+        self.export().is_some_and(Export::has_users)
+    }
+
+    /// Returns the name of the file with the memories in an archive of the format.
+    pub(super) fn member_of_archive(self) -> Option<&'static str> {
+        matches!(self, Self::Openmemory | Self::Claude).then_some("memories.json")
+    }
+
+    /// Reads the table of users of an input; `None` if there is none.
+    ///
+    /// # Errors
+    /// The message about an input that cannot be read.
+    pub(super) fn users(
+        self,
+        input: Box<dyn Read + Send>,
+    ) -> Result<Option<HashMap<String, String>>, Unreadable> {
+        let tables = document::tables(BufReader::new(input), &USER_TABLES)?;
+        Ok((!tables.is_empty()).then(|| users(&tables)))
     }
 
     /// Starts to read an input. The thread ends with the input, or once the receiver is dropped.
@@ -65,12 +117,10 @@ impl Format {
         rules: &Rules,
         sink: Sink<'_>,
     ) -> Result<(), Unreadable> {
-        match self {
-            Self::Jsonl => read_lines(input, |line| Record::parse(line, rules), sink),
-            Self::Csv => table::read(input, rules, sink),
-            Self::Mem0 => read_export(input, &MEM0, rules, sink),
-            Self::Zep => read_export(input, &ZEP, rules, sink),
-            Self::Letta => read_export(input, &LETTA, rules, sink),
+        match self.export() {
+            Some(export) => read_export(input, export, rules, sink),
+            None if self == Self::Csv => table::read(input, rules, sink),
+            None => read_lines(input, |line| Record::parse(line, rules), sink),
         }
     }
 }
@@ -89,42 +139,70 @@ fn read_export(
     if first.starts_with(BYTE_ORDER_MARK) {
         first.drain(..BYTE_ORDER_MARK.len());
     }
-    let parsed = serde_json::from_slice::<Map<String, Value>>(&first);
-    let has_lines = parsed.is_ok_and(|object| export.is_entry(&object));
+    let has_lines = is_line(&first, export);
     let input = Cursor::new(first).chain(input);
     if !has_lines {
         return document::read(input, export, rules, sink);
     }
-    let parse = |line: &[u8]| {
-        let entry: Item = serde_json::from_slice(line).map_err(|error| Problem::of_json(&error))?;
-        export.record(&entry, rules)
+    read_lines(input, |line| parse_line(line, export, rules), sink)
+}
+
+/// Returns true if a text begins with an object in one line, and the object is an entry or invalid.
+fn is_line(text: &[u8], export: &Export) -> bool {
+    let mut scanner = Scanner::new(text);
+    // It reads from memory.
+    let Ok(Some(b'{')) = scanner.next_byte() else {
+        return false;
     };
-    read_lines(input, parse, sink)
+    let Ok(raw) = scanner.value(text.len()) else {
+        return false;
+    };
+    if raw.is_cut || scanner.line() > 1 {
+        return false;
+    }
+    match serde_json::from_slice::<Item>(&raw.text) {
+        Ok(Item::Object(object)) => export.is_entry(&object.fields),
+        Ok(Item::Other(_)) => false,
+        Err(_) => true,
+    }
+}
+
+/// Parses a line of an export, which may have more than one entry.
+fn parse_line(line: &[u8], export: &Export, rules: &Rules) -> Vec<Result<Record, Problem>> {
+    match parse_all::<Item>(line) {
+        Ok(items) => {
+            let records = items.into_iter().map(|item| export.records(item, rules));
+            records.flatten().collect()
+        }
+        Err(problem) => vec![Err(problem)],
+    }
 }
 
 fn read_lines(
     input: impl BufRead,
-    parse: impl Fn(&[u8]) -> Result<Record, Problem>,
+    parse: impl Fn(&[u8]) -> Vec<Result<Record, Problem>>,
     sink: Sink<'_>,
 ) -> Result<(), Unreadable> {
     let mut lines = Lines::new(input);
     loop {
         let line = lines.number() + 1;
         let read = lines.next();
-        let record = match read.map_err(|error| Unreadable::at(line, error))? {
+        let records = match read.map_err(|error| Unreadable::at(line, error))? {
             None => return Ok(()),
             Some(Line::Blank) => continue,
-            Some(Line::TooLong) => Err(Problem::new(lines::too_long())),
+            Some(Line::TooLong) => vec![Err(Problem::new(lines::too_long()))],
             Some(Line::Complete(content)) => parse(content),
         };
         let bytes = lines.bytes();
-        let entry = Entry {
-            line,
-            bytes,
-            record,
-        };
-        if sink(entry).is_break() {
-            return Ok(());
+        for record in records {
+            let entry = Entry {
+                line,
+                bytes,
+                record,
+            };
+            if sink(entry).is_break() {
+                return Ok(());
+            }
         }
     }
 }
@@ -144,7 +222,10 @@ mod tests {
             entries.push(format!("{} {shown}", entry.line));
             ControlFlow::Continue(())
         };
-        let rules = Rules::default();
+        let rules = Rules {
+            audience: Some("org:acme".parse().unwrap()),
+            ..Rules::default()
+        };
         let read = format.read_into(
             BufReader::with_capacity(7, input.as_bytes()),
             &rules,
@@ -199,23 +280,26 @@ mod tests {
             (&expected.map(str::to_owned)[..], None)
         );
 
-        let (entries, error) = read(Format::Mem0, &format!("[{ONE},\n7,\n{{}}, {TWO}\n,oops"));
+        let list = format!("[{ONE},\n7,\n{{}}, {TWO}\n,oops, {{\"memory\": NaN}}\n; {ONE}");
+        let (entries, error) = read(Format::Mem0, &list);
         let expected = [
             "1 one",
-            "2 must be a JSON object",
+            "2 must be a JSON object, not a number",
             "3 has no field memory",
             "3 two",
+            "4 is invalid JSON: expected value",
+            "4 is invalid JSON: expected value",
         ];
         assert_eq!(entries, expected);
         assert_eq!(
             error.unwrap(),
-            "line 4 is invalid JSON, and nothing after it can be read"
+            "line 5 is invalid JSON, and nothing after it can be read"
         );
 
         let (entries, _) = read(Format::Mem0, r#"{"error": "unauthorized"}"#);
         assert_eq!(entries, ["1 has no field memory"]);
-        let (_, error) = read(Format::Mem0, "\"text\"");
-        assert!(error.unwrap().contains("expected a list or an object"));
+        let (entries, _) = read(Format::Mem0, "\"text\"");
+        assert_eq!(entries, ["1 must be a JSON object, not a text"]);
     }
 
     #[test]
@@ -252,8 +336,8 @@ mod tests {
     fn entry_of_document_is_limited_in_length() {
         let long = format!("[{ONE}, \"{}\"]", "x".repeat(5 * 1024 * 1024));
         let (entries, error) = read(Format::Mem0, &long);
-        assert_eq!(entries, ["1 one"]);
-        assert!(error.unwrap().contains("longer than 4194304 bytes"));
+        assert_eq!(entries, ["1 one", "1 is longer than 4194304 bytes"]);
+        assert_eq!(error, None);
         let ignored = format!(
             "{{\"log\": \"{}\", \"results\": [{ONE}]}}",
             "x".repeat(5 * 1024 * 1024)
@@ -269,8 +353,7 @@ mod tests {
         let csv =
             "content,source_key,created_at\n\"One,\nand more\",one,\n\nTwo,two\nThree,three,2024\n";
         let (entries, error) = read(Format::Csv, csv);
-        // Blank lines belong to the row after them.
-        let problem = "4 must have as many fields as the header (2, not 3)";
+        let problem = "5 must have as many fields as the header (2, not 3)";
         assert_eq!(
             (entries.as_slice(), error),
             (&["2 one", problem, "6 three"].map(str::to_owned)[..], None)
@@ -278,7 +361,7 @@ mod tests {
         let (_, error) = read(Format::Csv, "text,id\na,b\n");
         assert_eq!(
             error.unwrap(),
-            "cannot read line 1: the header has no column content"
+            "cannot read line 1: the header has no column content, but text, id"
         );
         let (_, error) = read(Format::Csv, "content,content\na,b\n");
         assert_eq!(
@@ -346,10 +429,95 @@ mod tests {
             entries.push(entry.record.unwrap().into_memory().content);
             ControlFlow::Continue(())
         };
-        let rules = Rules::default();
+        let rules = Rules {
+            audience: Some("org:acme".parse().unwrap()),
+            ..Rules::default()
+        };
         let read = Format::Csv.read_into(csv.as_bytes(), &rules, &mut sink);
         read.unwrap();
         let expected = ["\"One\", and, \r\n\"more\"", "5\" wide", "Three"];
         assert_eq!(entries, expected);
+    }
+
+    #[test]
+    fn bad_entry_of_a_document_costs_only_itself() {
+        for bad in [
+            r#"{"memory": "x", "score": NaN}"#,
+            r#"{"memory": "x", "score": 9e9999}"#,
+            r#"{"memory": "half \ud83d"}"#,
+            r#"{"memory": "x"#,
+            r#"{"memory": [1}"#,
+            "{\"memory\": \"no end}\n}",
+        ] {
+            if bad != r#"{"memory": "x"# {
+                let (entries, error) = read(Format::Mem0, &format!("[{ONE},\n{bad},\n{TWO}]"));
+                assert_eq!((entries.len(), error), (3, None), "{bad}: {entries:?}");
+                assert!(entries[1].starts_with("2 "), "{entries:?}");
+                assert!(entries[2].ends_with("two"), "{entries:?}");
+            }
+            if !bad.contains('\n') {
+                let (entries, error) = read(Format::Mem0, &format!("{ONE}\n{bad}\n{TWO}"));
+                assert_eq!((entries.len(), error), (3, None), "{bad}: {entries:?}");
+                let (entries, error) = read(Format::Mem0, &format!("{ONE}\n{TWO}\n{bad}"));
+                assert_eq!((entries.len(), error), (3, None), "{bad}: {entries:?}");
+            }
+        }
+        let (entries, error) = read(Format::Mem0, &format!("[{ONE},\n{{\"memory\": \"Tw"));
+        assert_eq!(entries, ["1 one", "2 is cut off: the input ends within it"]);
+        assert_eq!(
+            error.unwrap(),
+            "the input ends in line 2, before its end in JSON"
+        );
+        let (entries, error) = read(Format::Mem0, &format!("{ONE} {TWO}\n{ONE}{TWO}"));
+        assert_eq!(entries, ["1 one", "1 two", "2 one", "2 two"]);
+        assert_eq!(error, None);
+    }
+
+    #[test]
+    fn lines_are_those_of_an_editor() {
+        for end in ["\n", "\r\n", "\r"] {
+            let csv = [
+                "source_key,content",
+                "one,One",
+                "",
+                "two,\"Two",
+                "and more\"",
+                "x",
+                "3,Three",
+            ];
+            let (entries, _) = read(Format::Csv, &csv.join(end));
+            let problem = "6 must have as many fields as the header (1, not 2)";
+            assert_eq!(entries, ["2 one", "4 two", problem, "7 3"], "{end:?}");
+            let list = ["[", ONE, ",", TWO, "]"];
+            assert_eq!(
+                read(Format::Mem0, &list.join(end)).0,
+                ["2 one", "4 two"],
+                "{end:?}"
+            );
+            let lines = [ONE, "", TWO];
+            assert_eq!(
+                read(Format::Mem0, &lines.join(end)).0,
+                ["1 one", "3 two"],
+                "{end:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn delimiters_and_names_of_spreadsheets_are_recognised() {
+        for csv in [
+            "sep=;\nSource Key;CONTENT\none;a, b\n",
+            "\"sep=;\"\r\nsource-key;content\r\none;a, b\r\n",
+            "SOURCE_KEY;Content\none;a, b\n",
+            "Source_Key\tcontent\none\ta, b\n",
+            "source_key|content\none|a, b\n",
+        ] {
+            let line = if csv.contains("sep=") { 3 } else { 2 };
+            assert_eq!(
+                read(Format::Csv, csv),
+                (vec![format!("{line} one")], None),
+                "{csv}"
+            );
+        }
     }
 }

@@ -12,6 +12,28 @@ pub(super) fn too_long() -> String {
     format!("is longer than {LINE_BYTES_MAX} bytes")
 }
 
+/// Number of the line at a place in a text, as editors count: a line ends with LF, CR LF or CR.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct LineCounter {
+    ended: u64,
+    is_after_cr: bool,
+}
+
+impl LineCounter {
+    pub(super) fn advance(&mut self, byte: u8) {
+        let is_second = byte == b'\n' && self.is_after_cr;
+        if (byte == b'\n' && !is_second) || byte == b'\r' {
+            self.ended += 1;
+        }
+        self.is_after_cr = byte == b'\r';
+    }
+
+    /// Returns the number of the line of the next byte, starting at 1.
+    pub(super) fn number(self) -> u64 {
+        self.ended + 1
+    }
+}
+
 /// One line, without its terminator.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Line<'l> {
@@ -23,12 +45,14 @@ pub(super) enum Line<'l> {
     Complete(&'l [u8]),
 }
 
-/// Reader that counts lines.
+/// Reader that counts lines, which end with LF, CR LF or CR.
 pub(super) struct Lines<R> {
     input: R,
     line: Vec<u8>,
     number: u64,
     bytes: u64,
+    /// True if the last line ended with CR, whose LF belongs to it.
+    is_after_cr: bool,
 }
 
 impl<R: BufRead> Lines<R> {
@@ -38,6 +62,7 @@ impl<R: BufRead> Lines<R> {
             line: Vec::new(),
             number: 0,
             bytes: 0,
+            is_after_cr: false,
         }
     }
 
@@ -65,14 +90,21 @@ impl<R: BufRead> Lines<R> {
             if available.is_empty() {
                 break;
             }
+            if std::mem::take(&mut self.is_after_cr) && available[0] == b'\n' {
+                self.input.consume(1);
+                self.bytes += 1;
+                continue;
+            }
             read_any = true;
-            let end = available.iter().position(|byte| *byte == b'\n');
+            let is_end = |byte: &u8| matches!(byte, b'\n' | b'\r');
+            let end = available.iter().position(is_end);
             let part = &available[..end.unwrap_or(available.len())];
             if self.line.len() + part.len() > LINE_BYTES_MAX {
                 is_too_long = true; // The rest is skipped.
             } else if !is_too_long {
                 self.line.extend_from_slice(part);
             }
+            self.is_after_cr = end.is_some_and(|end| available[end] == b'\r');
             let consumed = part.len() + usize::from(end.is_some());
             self.input.consume(consumed);
             self.bytes += consumed as u64;
@@ -94,8 +126,7 @@ impl<R: BufRead> Lines<R> {
     fn content(&self) -> &[u8] {
         let mut content = self.line.as_slice();
         if self.number == 1 {
-            // Some editors start a file with a byte order mark.
-            content = content.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(content);
+            content = content.strip_prefix(BYTE_ORDER_MARK).unwrap_or(content);
         }
         content.trim_ascii()
     }
@@ -109,13 +140,19 @@ mod tests {
 
     #[test]
     fn line_numbers_include_blank_lines() {
-        let mut lines = Lines::new("\u{FEFF}one\r\n\n  \ntwo".as_bytes());
-        assert_eq!(lines.next().unwrap(), Some(Line::Complete(b"one")));
-        assert_eq!(lines.next().unwrap(), Some(Line::Blank));
-        assert_eq!(lines.next().unwrap(), Some(Line::Blank));
-        assert_eq!(lines.next().unwrap(), Some(Line::Complete(b"two")));
-        assert_eq!((lines.number(), lines.bytes()), (4, 15));
-        assert_eq!(lines.next().unwrap(), None);
+        for end in ["\r\n", "\n", "\r"] {
+            let text = format!("\u{FEFF}one{end}{end}  {end}two");
+            let mut lines = Lines::new(BufReader::with_capacity(4, text.as_bytes()));
+            assert_eq!(lines.next().unwrap(), Some(Line::Complete(b"one")));
+            assert_eq!(lines.next().unwrap(), Some(Line::Blank));
+            assert_eq!(lines.next().unwrap(), Some(Line::Blank));
+            assert_eq!(lines.next().unwrap(), Some(Line::Complete(b"two")));
+            assert_eq!((lines.number(), lines.bytes()), (4, text.len() as u64));
+            assert_eq!(lines.next().unwrap(), None);
+            let mut counter = LineCounter::default();
+            text.bytes().for_each(|byte| counter.advance(byte));
+            assert_eq!(counter.number(), 4, "{end:?}");
+        }
     }
 
     #[test]

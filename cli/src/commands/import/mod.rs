@@ -6,34 +6,39 @@ mod export;
 mod input;
 mod item;
 mod lines;
+mod notes;
+mod past;
 mod people;
+mod problem;
 mod quotes;
 mod record;
-mod rejections;
+mod scanner;
+mod summary;
 mod table;
+mod unpack;
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry as MapEntry;
-use std::fs::File;
-use std::io::{self, Read};
 use std::path::PathBuf;
 
+use encoding_rs::Encoding;
 use http::Method;
 use knowledge_core::limits::INGEST_MEMORIES_MAX;
 use knowledge_core::model::{AudienceLabel, Source, SourceId};
-use knowledge_core::service::{IngestBatch, IngestOutcome, IngestResult, NewMemory, NewSource};
-use serde::Serialize;
+use knowledge_core::service::{IngestBatch, IngestResult, NewMemory, NewSource};
 use serde_json::{Value, json};
 
 use self::entry::{Entry, Unreadable};
 use self::input::{Entries, Format};
-use self::people::Audiences;
-use self::record::{Problem, Record, Rules, SourceKey};
-use self::rejections::Rejections;
-use super::args::{OutputFormat, WithOutput};
+use self::people::{Covering, Uncovered};
+use self::problem::Problem;
+use self::record::{Record, Rules, SourceKey};
+use self::summary::Summary;
+use self::unpack::Input;
+use super::args::WithOutput;
 use super::failure::Failure;
 use super::operator::{OrgArgs, OrgOperator};
-use crate::progress::{Progress, grouped};
+use crate::progress::Progress;
 
 /// Maximum size of a request in bytes, unless a single memory is larger or the server's limit lower.
 const REQUEST_BYTES_MAX: usize = 512 * 1024;
@@ -47,14 +52,23 @@ const REQUEST_BYTES_FIXED: usize = 256;
 /// one gets a key derived from its title, content and audience label, so that importing a file
 /// twice changes nothing. An interrupted import is resumed by running it again.
 ///
-/// A CSV file has the same fields as columns, of which only content is required. The formats mem0,
-/// zep and letta are the exports of these tools. There, and in CSV, a memory without a title gets
-/// the first line of its text; a user becomes the audience user:HANDLE; the time of creation,
-/// metadata and other columns become the end of the text. docs/administration.md lists the fields.
+/// A CSV file has the same fields as columns, of which only content is required. The other formats
+/// are the exports of other tools. There, and in CSV, a memory without a title gets the first line
+/// of its text; the time of creation, metadata and other columns become the end of the text. A user
+/// becomes the audience user:HANDLE, and the beginning of the key. An entry without a user needs
+/// --audience. docs/administration.md lists the fields.
 ///
-/// An entry whose key was erased is left out and counted as erased; --revive brings it in again.
+/// A text never comes under an audience that its entry did not name. An entry that names another
+/// audience than before moves its memory there; a label that a person set meanwhile is kept. The
+/// summary counts both, and what the member may not store.
 ///
-/// Labels of members and teams that no member has are named at the end, also by --dry-run.
+/// An entry that is over in its own store (deleted, archived, forgotten, superseded, expired or
+/// ended) is left out; --include-past brings it in. An entry whose key was erased is left out and
+/// counted as erased; --revive brings it in again.
+///
+/// ZIP, gzip and UTF-16 are recognised; other encodings are chosen with --encoding. Labels of
+/// members and teams that no member has are named before anything is stored: for standard input,
+/// before anything with the label is.
 ///
 /// An invalid entry is reported with its line and skipped; the summary counts it. With --strict the
 /// first invalid entry ends the import with exit code 1; the entries before it are imported.
@@ -75,6 +89,10 @@ pub(super) struct Args {
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = Format::Jsonl)]
     format: Format,
 
+    /// Encoding of the file, for example windows-1252; UTF-8 and UTF-16 are recognised
+    #[arg(long, value_name = "NAME", value_parser = unpack::encoding)]
+    encoding: Option<&'static Encoding>,
+
     /// Workspace, by slug or identifier
     #[arg(long, value_name = "SLUG")]
     workspace: String,
@@ -87,8 +105,8 @@ pub(super) struct Args {
     #[arg(long, value_name = "KIND", default_value = "import")]
     source_kind: String,
 
-    /// Audience label of entries that have none, for example user:maya; defaults to the
-    /// workspace's, and is required for the formats zep and letta
+    /// Audience label of entries that have none, for example user:maya; required for the formats
+    /// that have no users. In the format jsonl, it defaults to the workspace's
     #[arg(long, value_name = "LABEL")]
     audience: Option<AudienceLabel>,
 
@@ -105,13 +123,17 @@ pub(super) struct Args {
     #[arg(long)]
     strict: bool,
 
+    /// Bring in entries too that are over in their own store
+    #[arg(long)]
+    include_past: bool,
+
     /// Bring in entries whose keys were erased too, and forget that they were
-    #[arg(long, conflicts_with = "dry_run")]
+    #[arg(long)]
     revive: bool,
 
-    /// Report what would be imported and what not, and why, without importing. Only the import
-    /// itself checks whether the member may add the memories, whether they fit the quotas, whether
-    /// the source accepts them, and which keys were erased
+    /// Report what would be imported and what not, and why, without importing. A source that does
+    /// not exist is not created, and then only the import itself checks whether the member may
+    /// create it and add the memories
     #[arg(long, conflicts_with = "strict")]
     dry_run: bool,
 
@@ -125,37 +147,6 @@ fn user(text: &str) -> Result<(String, String), &'static str> {
     Ok((id.to_owned(), handle.to_owned()))
 }
 
-/// Number of entries by outcome.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-struct Summary {
-    created: u64,
-    updated: u64,
-    unchanged: u64,
-    /// Entries whose keys were erased, which are not stored.
-    erased: u64,
-    rejected: u64,
-}
-
-impl Summary {
-    fn imported(&self) -> u64 {
-        self.created + self.updated + self.unchanged
-    }
-
-    fn accepted(&self) -> u64 {
-        self.imported() + self.erased
-    }
-}
-
-/// Result of a dry run.
-#[derive(Serialize)]
-struct Preview<'p> {
-    dry_run: bool,
-    accepted: u64,
-    repeated: u64,
-    rejected: u64,
-    reasons: &'p Rejections,
-}
-
 pub(super) async fn run(args: Args) -> Result<(), Failure> {
     if args.audience.is_none() && !args.format.has_audiences() {
         return Err(Failure::usage(
@@ -163,7 +154,9 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
              --audience, for example user:HANDLE or workspace:SLUG",
         ));
     }
-    let (input, length) = open(&args.file)?;
+    let member_of_archive = args.format.member_of_archive();
+    let input = Input::new(&args.file, args.encoding, member_of_archive);
+    let (text, length) = input.open()?;
     let (operator, output) = args.org.open().await?;
     let segments = ["workspaces", args.workspace.as_str()];
     let found = operator.call::<Value>(Method::GET, &segments, None, &[]);
@@ -173,14 +166,23 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
         limits: operator.limits().clone(),
         audience: args.audience,
         handles: args.users.into_iter().collect(),
+        users: users(&input, args.format)?,
+        now: (!args.include_past).then(chrono::Utc::now),
     };
     let request_bytes_max = REQUEST_BYTES_MAX.min(rules.limits.body_bytes_max);
-    let source = if args.dry_run {
-        None
-    } else {
-        let source = find_or_create_source(&operator, &member, &args.source, &args.source_kind);
-        Some(source.await?)
+    let (name, kind) = (args.source.as_str(), args.source_kind.as_str());
+    let source = match find_source(&operator, name).await? {
+        Some(source) => Some(source),
+        None if args.dry_run => None,
+        None => Some(create_source(&operator, &member, name, kind).await?),
     };
+    let covering = Covering::read(&operator).await?;
+    let mut uncovered = Uncovered::default();
+    if input.is_repeatable() {
+        let entries = args.format.read(input.open()?.0, rules.clone());
+        survey(entries, &covering, &mut uncovered).await;
+        eprint!("{}", uncovered.warnings(&covering));
+    }
     let mut import = Import {
         operator: &operator,
         member,
@@ -188,125 +190,100 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
         source,
         is_strict: args.strict,
         revive: args.revive,
+        dry_run: args.dry_run,
         request_bytes_max,
         batch: Vec::new(),
         batch_bytes: 0,
-        batch_lines: (0, 0),
+        batch_lines: Vec::new(),
         source_keys: HashMap::new(),
-        audiences: Audiences::default(),
-        summary: Summary::default(),
-        rejections: Rejections::default(),
+        covering,
+        surveyed: input.is_repeatable().then_some(uncovered),
+        uncovered: Uncovered::default(),
+        summary: Summary::new(args.dry_run),
         progress: Progress::begin(if args.dry_run { "reading" } else { "importing" }, length),
     };
-    let ended = import.all(args.format.read(input, rules)).await;
+    let ended = import.all(args.format.read(text, rules)).await;
     let Import {
-        audiences,
-        summary,
-        rejections,
+        uncovered,
+        surveyed,
+        mut summary,
         progress,
         ..
     } = import;
     progress.end();
-    if args.dry_run {
-        preview(&summary, &rejections, output)?;
-    } else {
-        report(&summary, output)?;
-    }
+    summary.labels_without_members = surveyed.unwrap_or(uncovered);
+    output.print(&summary.text(), &summary)?;
     ended?;
-    audiences.warn(&operator).await?;
-    if summary.accepted() == 0 && summary.rejected > 0 {
+    if summary.accepted() > 0 {
+        return Ok(());
+    }
+    if summary.rejected > 0 {
         let hint = match args.format {
             Format::Jsonl => "; for the export of another tool, choose its --format",
             _ => "",
         };
         return Err(Failure::new(format!("no entry is valid{hint}")));
     }
+    if summary.forbidden > 0 {
+        return Err(Failure::new("the member may store none of the entries"));
+    }
     Ok(())
 }
 
-fn report(summary: &Summary, output: OutputFormat) -> Result<(), Failure> {
-    let erased = match summary.erased {
-        0 => String::new(),
-        erased => format!("erased {} (--revive brings them in), ", grouped(erased)),
-    };
-    let text = format!(
-        "created {}, updated {}, unchanged {}, {erased}rejected {}\n",
-        grouped(summary.created),
-        grouped(summary.updated),
-        grouped(summary.unchanged),
-        grouped(summary.rejected)
-    );
-    output.print(&text, summary)
-}
-
-/// Reports a dry run, which counts valid entries as created.
-fn preview(
-    summary: &Summary,
-    rejections: &Rejections,
-    output: OutputFormat,
-) -> Result<(), Failure> {
-    let text = format!(
-        "accepted {}, repeated {}, rejected {}\n{}",
-        grouped(summary.created),
-        grouped(summary.unchanged),
-        grouped(summary.rejected),
-        rejections.text()
-    );
-    let preview = Preview {
-        dry_run: true,
-        accepted: summary.created,
-        repeated: summary.unchanged,
-        rejected: summary.rejected,
-        reasons: rejections,
-    };
-    output.print(&text, &preview)
-}
-
-/// Opens the input; returns its length too, if known.
-fn open(path: &PathBuf) -> Result<(Box<dyn Read + Send>, Option<u64>), Failure> {
-    if path.as_os_str() == "-" {
-        return Ok((Box::new(io::stdin()), None));
+/// Reads the table of users of an input, if its format may have one. Standard input is read once,
+/// so that none of its users is known.
+fn users(input: &Input, format: Format) -> Result<Option<HashMap<String, String>>, Failure> {
+    if !format.has_users() {
+        return Ok(None);
     }
-    let refused = |error| Failure::new(format!("cannot read {}: {error}", path.display()));
-    let file = File::open(path).map_err(refused)?;
-    let metadata = file.metadata().map_err(refused)?;
-    if metadata.is_dir() {
-        return Err(Failure::new(format!("{} is a directory", path.display())));
+    if !input.is_repeatable() {
+        return Ok(Some(HashMap::new()));
     }
-    // A pipe has no length.
-    let length = metadata.is_file().then_some(metadata.len());
-    Ok((Box::new(file), length))
+    let users = format.users(input.open()?.0);
+    let users = users.map_err(|Unreadable(reason)| Failure::new(reason))?;
+    Ok(Some(users.unwrap_or_default()))
 }
 
-async fn find_or_create_source(
+/// Reads the entries for their audience labels only. What cannot be read is reported by the import.
+async fn survey(mut entries: Entries, covering: &Covering, uncovered: &mut Uncovered) {
+    while let Some(Ok(entry)) = entries.recv().await {
+        if let Ok(record) = entry.record {
+            let memory = record.into_memory();
+            uncovered.add(covering, memory.audience_tag.as_ref(), entry.line);
+        }
+    }
+}
+
+async fn find_source(operator: &OrgOperator, name: &str) -> Result<Option<SourceId>, Failure> {
+    let sources: Vec<Source> = operator.list("sources", &[]).await?;
+    let mut named = sources.iter().filter(|source| source.name == name);
+    match (named.next(), named.next()) {
+        (Some(_), Some(_)) => Err(Failure::new(format!(
+            "{} has several sources named {name:?}",
+            operator.org.slug
+        ))),
+        (found, _) => Ok(found.map(|source| source.id)),
+    }
+}
+
+async fn create_source(
     operator: &OrgOperator,
     member: &str,
     name: &str,
     kind: &str,
 ) -> Result<SourceId, Failure> {
-    let sources: Vec<Source> = operator.list("sources", &[]).await?;
-    let mut named = sources.iter().filter(|source| source.name == name);
-    match (named.next(), named.next()) {
-        (Some(source), None) => Ok(source.id),
-        (Some(_), Some(_)) => Err(Failure::new(format!(
-            "{} has several sources named {name:?}",
-            operator.org.slug
-        ))),
-        (None, _) => {
-            let new = json!(NewSource::builder().name(name).kind(kind).build());
-            let segments = ["members", member, "sources"];
-            let flags = [("name", "--source"), ("kind", "--source-kind")];
-            let created = operator
-                .call::<Source>(Method::POST, &segments, Some(&new), &flags)
-                .await
-                .map_err(|reason| {
-                    Failure::new(format!(
-                        "the source {name:?} does not exist and cannot be created: {reason}"
-                    ))
-                })?;
-            Ok(created.id)
-        }
-    }
+    let new = json!(NewSource::builder().name(name).kind(kind).build());
+    let segments = ["members", member, "sources"];
+    let flags = [("name", "--source"), ("kind", "--source-kind")];
+    let created = operator
+        .call::<Source>(Method::POST, &segments, Some(&new), &flags)
+        .await
+        .map_err(|reason| {
+            Failure::new(format!(
+                "the source {name:?} does not exist and cannot be created: {reason}"
+            ))
+        })?;
+    Ok(created.id)
 }
 
 /// State of an import.
@@ -315,23 +292,28 @@ struct Import<'o> {
     /// Handle of the member on whose behalf memories are imported.
     member: String,
     workspace: String,
-    /// Source of the memories; `None` in a dry run, which imports nothing.
+    /// Source of the memories; `None` in a dry run if it does not exist.
     source: Option<SourceId>,
     is_strict: bool,
     /// True to bring in entries whose keys were erased.
     revive: bool,
+    /// True to store nothing.
+    dry_run: bool,
     request_bytes_max: usize,
     /// Memories that were read and not yet ingested.
     batch: Vec<NewMemory>,
     /// Size in bytes of the batch as JSON.
     batch_bytes: usize,
-    /// Numbers of the first and the last line of the batch.
-    batch_lines: (u64, u64),
+    /// Numbers of the lines of the batch.
+    batch_lines: Vec<u64>,
     /// Source keys of the file so far with their lines, 16 bytes of hash and a number each.
     source_keys: HashMap<u128, u64>,
-    audiences: Audiences,
+    covering: Covering,
+    /// Labels without members of the whole input, if it was read before.
+    surveyed: Option<Uncovered>,
+    /// Labels without members so far, otherwise.
+    uncovered: Uncovered,
     summary: Summary,
-    rejections: Rejections,
     progress: Progress,
 }
 
@@ -375,7 +357,7 @@ impl Import<'_> {
                 return Ok(match record.source_key {
                     // An exact duplicate.
                     SourceKey::Derived(_) => {
-                        self.summary.unchanged += 1;
+                        self.summary.repeat();
                         Ok(())
                     }
                     SourceKey::Given(_) => {
@@ -386,24 +368,28 @@ impl Import<'_> {
             }
         }
         let memory = record.into_memory();
-        self.audiences.add(memory.audience_tag.as_ref());
+        if self.surveyed.is_none() {
+            let label = memory.audience_tag.as_ref();
+            self.uncovered.add(&self.covering, label, line);
+        }
         let bytes = json!(memory).to_string().len() + 1;
         if self.batch_bytes + bytes > self.request_bytes_max.saturating_sub(REQUEST_BYTES_FIXED) {
             self.ingest_batch().await?;
         }
-        if self.batch.is_empty() {
-            self.batch_lines.0 = line;
-        }
-        self.batch_lines.1 = line;
+        self.batch_lines.push(line);
         self.batch.push(memory);
         self.batch_bytes += bytes;
         Ok(Ok(()))
     }
 
+    /// Counts an entry that is not imported.
     async fn reject(&mut self, line: u64, problem: &Problem) -> Result<(), Failure> {
-        self.summary.rejected += 1;
-        self.rejections.add(line, problem);
-        if self.source.is_some() {
+        if problem.is_past {
+            self.summary.leave_out(line, problem);
+            return Ok(());
+        }
+        self.summary.reject(line, problem);
+        if !self.dry_run {
             self.progress.note(&format!("line {line}: {problem}"));
         }
         if !self.is_strict {
@@ -418,17 +404,22 @@ impl Import<'_> {
     async fn ingest_batch(&mut self) -> Result<(), Failure> {
         let memories = std::mem::take(&mut self.batch);
         self.batch_bytes = 0;
-        let Some(source_id) = self.source else {
-            self.summary.created += memories.len() as u64;
-            return Ok(());
-        };
         if memories.is_empty() {
             return Ok(());
         }
+        for warning in self.uncovered.warnings(&self.covering).lines() {
+            self.progress.note(warning);
+        }
+        let Some(source_id) = self.source else {
+            self.summary.created += memories.len() as u64;
+            self.batch_lines.clear();
+            return Ok(());
+        };
         let batch = IngestBatch::builder()
             .source_id(source_id)
             .memories(memories)
-            .revive(self.revive);
+            .revive(self.revive)
+            .dry_run(self.dry_run);
         let body = json!(batch.build());
         let (member, workspace) = (self.member.as_str(), self.workspace.as_str());
         let segments = ["members", member, "workspaces", workspace, "ingest"];
@@ -436,21 +427,16 @@ impl Import<'_> {
             .operator
             .call(Method::POST, &segments, Some(&body), &[]);
         let ingested: IngestResult = ingested.await.map_err(|failure| self.failed(&failure))?;
-        for memory in ingested.memories {
-            *match memory.outcome {
-                IngestOutcome::Created => &mut self.summary.created,
-                IngestOutcome::Updated => &mut self.summary.updated,
-                IngestOutcome::Unchanged => &mut self.summary.unchanged,
-                IngestOutcome::Erased => &mut self.summary.erased,
-                IngestOutcome::Moved | IngestOutcome::LabelKept => &mut self.summary.updated,
-                IngestOutcome::Forbidden => &mut self.summary.rejected,
-            } += 1;
+        for (memory, line) in ingested.memories.iter().zip(&self.batch_lines) {
+            self.summary.count(memory.outcome, *line);
         }
+        self.batch_lines.clear();
         Ok(())
     }
 
     fn failed(&self, failure: &Failure) -> Failure {
-        let (first, last) = self.batch_lines;
+        let first = self.batch_lines.first().copied().unwrap_or_default();
+        let last = self.batch_lines.last().copied().unwrap_or_default();
         let lines = if first == last {
             format!("line {first} was")
         } else {

@@ -1,16 +1,21 @@
 //! A memory of the input, from a line of JSON or the fields of an export.
 
 use std::collections::HashMap;
-use std::fmt;
 
+use chrono::{DateTime, Utc};
 use knowledge_core::limits::Limits;
-use knowledge_core::model::{AudienceLabel, AudienceScope, SensitivityLabel, is_blank_name};
+use knowledge_core::model::{
+    AudienceLabel, AudienceScope, SensitivityLabel, is_blank_name, is_control_character,
+};
 use knowledge_core::service::NewMemory;
 use knowledge_server::explain::explain;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
+use uuid::Uuid;
 
-use crate::terminal::plain;
+use super::past;
+use super::problem::Problem;
 
 /// A memory of the input, and its key at the source.
 #[derive(Debug)]
@@ -28,23 +33,18 @@ pub(super) enum SourceKey {
     Derived(String),
 }
 
-/// Reason for a rejected entry.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Problem {
-    /// Reason, whose text is equal for all entries that have the same problem.
-    pub(super) reason: String,
-    /// Rest of the message, about this entry only.
-    pub(super) detail: String,
-}
-
 /// Rules for all entries of an import.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Rules {
     pub(super) limits: Limits,
     /// Audience label of entries that have none.
     pub(super) audience: Option<AudienceLabel>,
     /// Handles of members by their identifiers in the input.
     pub(super) handles: HashMap<String, String>,
+    /// Identifiers of users by those that the entries have, for inputs with a table of users.
+    pub(super) users: Option<HashMap<String, String>>,
+    /// Time at which entries that are over are left out; `None` to include them.
+    pub(super) now: Option<DateTime<Utc>>,
 }
 
 /// Fields of a memory as an export has them.
@@ -55,6 +55,9 @@ pub(super) struct Draft {
     pub(super) content: String,
     pub(super) source_key: Option<String>,
     pub(super) audience_tag: Option<String>,
+    /// True if the format is one of memories about users: an entry needs a user or an audience, and
+    /// its key is that of its user.
+    pub(super) is_personal: bool,
     /// Identifier of the user that the memory is about.
     pub(super) user: Option<String>,
     pub(super) sensitivity_label: Option<String>,
@@ -72,58 +75,42 @@ struct Line {
     sensitivity_label: Option<String>,
 }
 
-impl Problem {
-    pub(super) fn new(reason: impl Into<String>) -> Self {
-        Self::with(reason, String::new())
+/// Parses the values of a line, of which there is one in most.
+///
+/// # Errors
+/// The problem of the line.
+pub(super) fn parse_all<T: DeserializeOwned>(line: &[u8]) -> Result<Vec<T>, Problem> {
+    if std::str::from_utf8(line).is_err() {
+        return Err(Problem::not_utf8());
     }
-
-    pub(super) fn with(reason: impl Into<String>, detail: impl Into<String>) -> Self {
-        // They quote the input, such as the names of fields.
-        Self {
-            reason: plain(&reason.into()).into_owned(),
-            detail: plain(&detail.into()).into_owned(),
-        }
-    }
-
-    /// Converts the error of parsing one line, whose line number is always 1.
-    pub(super) fn of_json(error: &serde_json::Error) -> Self {
-        let column = error.column();
-        if !error.is_data() {
-            return Self::with("is invalid JSON", format!(" at column {column}"));
-        }
-        let text = error.to_string();
-        let problem = text.rsplit_once(" at line ");
-        let reason = problem.map_or(&*text, |(problem, _)| problem);
-        Self::with(reason, format!(" (column {column})"))
-    }
-}
-
-impl fmt::Display for Problem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{}", self.reason, self.detail)
-    }
+    let values = serde_json::Deserializer::from_slice(line).into_iter::<T>();
+    values
+        .collect::<Result<_, _>>()
+        .map_err(|error| Problem::of_json(&error))
 }
 
 impl Record {
-    /// Parses a line of the format `jsonl`.
-    ///
-    /// # Errors
-    /// The problem of the line.
-    pub(super) fn parse(line: &[u8], rules: &Rules) -> Result<Self, Problem> {
-        let line: Line = match line.first() {
+    /// Parses a line of the format `jsonl`, which may have more than one memory. For each that
+    /// cannot be imported, there is its problem; for a line that is no JSON, there is one.
+    pub(super) fn parse(line: &[u8], rules: &Rules) -> Vec<Result<Self, Problem>> {
+        if line.first() == Some(&b'[') {
             // serde also accepts a list of the fields.
-            Some(b'[') => return Err(Problem::new("must be a JSON object, not a list")),
-            _ => serde_json::from_slice(line).map_err(|error| Problem::of_json(&error))?,
+            return vec![Err(Problem::new("must be a JSON object, not a list"))];
+        }
+        let parsed = parse_all::<Line>(line);
+        let lines = match parsed {
+            Ok(lines) => lines,
+            Err(problem) => return vec![Err(problem)],
         };
-        let draft = Draft {
+        let drafts = lines.into_iter().map(|line| Draft {
             title: Some(line.title),
             content: line.content,
             source_key: line.source_key,
             audience_tag: line.audience_tag,
             sensitivity_label: line.sensitivity_label,
             ..Draft::default()
-        };
-        Self::new(draft, rules)
+        });
+        drafts.map(|draft| Self::new(draft, rules)).collect()
     }
 
     /// Creates the memory of an entry.
@@ -137,6 +124,9 @@ impl Record {
                 Some(label.map_err(|error| Problem::new(format!("audience_tag {error}")))?)
             }
             (None, Some(user)) => Some(rules.label_of(user)?),
+            (None, None) if draft.is_personal && rules.audience.is_none() => {
+                return Err(Problem::new(NO_USER));
+            }
             (None, None) => rules.audience.clone(),
         };
         let sensitivity_label = draft.sensitivity_label.map(|text| {
@@ -153,8 +143,13 @@ impl Record {
                 content.push_str(&format!("\n{name}: {value}"));
             }
         }
+        let user = draft.user.as_deref().or_else(|| {
+            let label = audience_tag.as_ref().filter(|_| draft.is_personal)?;
+            (label.scope() == AudienceScope::User).then(|| label.name())
+        });
+        let user = user.filter(|_| draft.audience_tag.is_none());
         let source_key = match draft.source_key {
-            Some(key) => SourceKey::Given(key),
+            Some(key) => SourceKey::Given(key_of_user(user, key)),
             None => SourceKey::Derived(key_of(audience_tag.as_ref(), &title, &content)),
         };
         let memory = NewMemory::builder()
@@ -174,11 +169,45 @@ impl Record {
     }
 }
 
+/// Reason for which an entry of a personal format without a user is rejected.
+const NO_USER: &str = "has no user; choose the audience of such entries with --audience, for \
+                       example user:HANDLE";
+
 impl Rules {
     /// Returns the audience label of a user.
+    ///
+    /// # Errors
+    /// The problem of an identifier that is no handle and has none, or that a program has changed:
+    /// the label would be another person's, or nobody's.
     fn label_of(&self, user: &str) -> Result<AudienceLabel, Problem> {
-        let handle = self.handles.get(user).map_or(user, String::as_str);
-        let label = AudienceLabel::new(AudienceScope::User, handle);
+        let given = user;
+        let user = match &self.users {
+            None => user,
+            Some(users) => users.get(user).map_or(user, String::as_str),
+        };
+        let assigned = self.handles.get(user).or_else(|| self.handles.get(given));
+        let assigned = assigned.map(String::as_str);
+        if assigned.is_none() {
+            let is_unknown = self.users.as_ref().is_some_and(|users| {
+                let mut known = users.values();
+                !known.any(|known| known == user)
+            });
+            let reason = if past::is_missing(user) {
+                "the user's identifier is what programs write for an empty cell; empty the cell, \
+                 or assign a handle with --user ID=HANDLE"
+            } else if is_spreadsheet_number(user) {
+                "the user's identifier is a number that a spreadsheet has changed; export it as \
+                 text, or assign a handle with --user ID=HANDLE"
+            } else if is_unknown {
+                "the user is not in the table of users; assign a handle with --user ID=HANDLE"
+            } else {
+                ""
+            };
+            if !reason.is_empty() {
+                return Err(Problem::with(reason, format!(" ({user:?})")));
+            }
+        }
+        let label = AudienceLabel::new(AudienceScope::User, assigned.unwrap_or(user));
         label.map_err(|_| {
             let reason = "the user's identifier is not a handle; assign one with --user ID=HANDLE";
             Problem::with(reason, format!(" ({user:?})"))
@@ -201,14 +230,46 @@ impl SourceKey {
     }
 }
 
+/// Returns true for a number as spreadsheets write an identifier of digits: `17.0`, `1.0053E+17`.
+fn is_spreadsheet_number(text: &str) -> bool {
+    let (digits, exponent) = match text.split_once(['e', 'E']) {
+        Some((digits, exponent)) => (digits, Some(exponent)),
+        None => (text, None),
+    };
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let (whole, fraction) = match digits.split_once(['.', ',']) {
+        Some((whole, fraction)) => (whole, Some(fraction)),
+        None => (digits, None),
+    };
+    let has_exponent = exponent.is_some_and(|text| is_number(text.trim_start_matches(['+', '-'])));
+    is_number(whole)
+        && fraction.is_none_or(is_number)
+        && (has_exponent || (exponent.is_none() && fraction.is_some()))
+}
+
+/// Returns a key of a user: with the user before it, unless it is a UUID, which no other has.
+fn key_of_user(user: Option<&str>, key: String) -> String {
+    match user {
+        Some(user) if key.parse::<Uuid>().is_err() => format!("{user}/{key}"),
+        _ => key,
+    }
+}
+
 /// Returns the first line of a text that is not blank, as a title of limited length.
+///
+/// Control characters become blanks, and those of bidirectional text, which are invisible, are left
+/// out.
 fn title_of(content: &str, chars_max: usize) -> String {
-    let mut lines = content.lines().map(str::trim);
-    let line = lines.find(|line| !is_blank_name(line)).unwrap_or_default();
-    let mut title: String = line
-        .chars()
-        .map(|char| if char.is_control() { ' ' } else { char })
-        .collect();
+    let lines = content.split(|char| "\n\r\u{b}\u{c}\u{85}\u{2028}\u{2029}".contains(char));
+    let cleaned = lines.map(|line| {
+        let chars = line.chars().filter_map(|char| match char {
+            char if char.is_control() => Some(' '),
+            char => (!is_control_character(char)).then_some(char),
+        });
+        chars.collect::<String>().trim().to_owned()
+    });
+    let mut cleaned = cleaned.filter(|line| !is_blank_name(line));
+    let mut title = cleaned.next().unwrap_or_default();
     if let Some((end, _)) = title.char_indices().nth(chars_max) {
         title.truncate(end);
         title.pop();
@@ -237,15 +298,15 @@ mod tests {
     use super::*;
 
     fn problem(line: &str) -> String {
-        let parsed = Record::parse(line.as_bytes(), &Rules::default());
-        parsed.unwrap_err().to_string()
+        let mut parsed = Record::parse(line.as_bytes(), &Rules::default());
+        parsed.remove(0).unwrap_err().to_string()
     }
 
     #[test]
     fn record_without_source_key_gets_a_stable_one() {
         let key = |line: &str, rules: &Rules| {
-            let record = Record::parse(line.as_bytes(), rules).unwrap();
-            record.into_memory().source_key.unwrap()
+            let record = Record::parse(line.as_bytes(), rules).remove(0);
+            record.unwrap().into_memory().source_key.unwrap()
         };
         let plain = Rules::default();
         let line = r#"{"title":"a","content":"bc"}"#;
@@ -330,6 +391,55 @@ mod tests {
         assert_eq!(label(made(None).unwrap()), "team:core");
         let problem = made(Some("Bob B.")).unwrap_err();
         assert_eq!(problem.detail, r#" ("Bob B.")"#);
+    }
+
+    #[test]
+    fn identifiers_that_a_spreadsheet_changed_are_rejected() {
+        let rules = Rules {
+            handles: HashMap::from([("17.0".to_owned(), "maya".to_owned())]),
+            ..Rules::default()
+        };
+        for user in [
+            "1.0",
+            "1.0053E+17",
+            "1,0053E+17",
+            "5e3",
+            "nan",
+            "None",
+            "#N/A",
+            "NULL",
+        ] {
+            let problem = rules.label_of(user).unwrap_err();
+            assert!(
+                problem.reason.contains("--user ID=HANDLE"),
+                "{user}: {problem}"
+            );
+        }
+        assert_eq!(rules.label_of("17.0").unwrap().to_string(), "user:maya");
+        for user in ["17", "00123", "e5", "1.0.0", "v1.0", "nancy"] {
+            assert_eq!(rules.label_of(user).unwrap().name(), user);
+        }
+    }
+
+    #[test]
+    fn keys_of_users_are_apart_unless_they_are_uuids() {
+        let key = |user: Option<&str>, key: &str| key_of_user(user, key.to_owned());
+        assert_eq!(key(Some("maya"), "1"), "maya/1");
+        assert_eq!(key(None, "1"), "1");
+        let uuid = "01890a5d-ac96-774b-bcce-b302099a8057";
+        assert_eq!(key(Some("maya"), uuid), uuid);
+    }
+
+    #[test]
+    fn derived_title_has_no_control_characters() {
+        for (content, title) in [
+            ("\u{202a}+351 912\u{202c} is Maya's", "+351 912 is Maya's"),
+            ("\u{200e}\u{200f}\nRoom 7\u{200f}", "Room 7"),
+            ("First\u{2028}second", "First"),
+            ("a\u{0}b\tc", "a b c"),
+        ] {
+            assert_eq!(title_of(content, 128), title, "{content:?}");
+        }
     }
 
     #[test]

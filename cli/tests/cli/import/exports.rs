@@ -30,15 +30,19 @@ fn rejections(done: &Finished) -> String {
 #[test]
 fn mem0_export_keeps_user_time_and_metadata() {
     let served = Served::new();
-    let args = ["--format=mem0", "--user=u-17=maya"];
+    let args = [
+        "--format=mem0",
+        "--user=u-17=maya",
+        "--audience=workspace:support",
+    ];
     let done = import(&served.scratch, &export("mem0_get_all.json"), &args).ok();
-    done.prints("created 3, updated 0, unchanged 0, rejected 2\n");
+    done.begins("created 3, updated 0, unchanged 0, rejected 2\n");
     insta::assert_snapshot!(rejections(&done), @r#"
     line 24: the user's identifier is not a handle; assign one with --user ID=HANDLE ("Jo Smith")
     line 36: has no field memory
     "#);
     let again = import(&served.scratch, &export("mem0_get_all.json"), &args).ok();
-    again.prints("created 0, updated 0, unchanged 3, rejected 2\n");
+    again.begins("created 0, updated 0, unchanged 3, rejected 2\n");
     insta::assert_snapshot!(memories(&served), @r#"
     Is allergic to peanuts
     user:maya
@@ -82,17 +86,6 @@ fn zep_and_letta_exports_need_an_audience() {
         }
     }
     insta::assert_snapshot!(memories(&served), @r#"
-    Maya lives in Porto
-    user:maya
-    Maya lives in Porto
-
-    created_at: 2025-03-01T08:15:31Z
-    valid_at: 2022-01-01T00:00:00Z
-    invalid_at: 2025-02-10T00:00:00Z
-    expired_at: 2025-03-04T11:00:00Z
-    name: LIVES_IN
-    attributes: {"source":"form"}
-    ---
     Maya works at Acme as a support lead
     user:maya
     Maya works at Acme as a support lead
@@ -133,7 +126,7 @@ fn zep_and_letta_exports_need_an_audience() {
 fn csv_columns_are_fields_of_memories() {
     let served = Served::new();
     let done = import(&served.scratch, &export("memories.csv"), &["--format=csv"]).ok();
-    done.prints("created 2, updated 0, unchanged 0, rejected 1\n");
+    done.begins("created 2, updated 0, unchanged 0, rejected 1\n");
     insta::assert_snapshot!(rejections(&done), @"line 5: must have as many fields as the header (2, not 8)");
     insta::assert_snapshot!(memories(&served), @r"
     Refunds
@@ -164,7 +157,7 @@ fn equal_texts_for_two_audiences_are_two_memories() {
     for audience in ["--audience=user:maya", "--audience=user:bob"] {
         let args = ["--format=letta", audience];
         let done = import(&scratch, &export("letta_agent.af"), &args).ok();
-        done.prints("created 1, updated 0, unchanged 0, rejected 1\n");
+        done.begins("created 1, updated 0, unchanged 0, rejected 1\n");
     }
     assert_eq!(backlog(&scratch), 4);
 }
@@ -176,7 +169,10 @@ fn labels_that_no_member_has_are_named() {
     let file = scratch.write("users.csv", rows);
     for more in [&["--dry-run"][..], &[]] {
         let done = import(&scratch, &file, &[&["--format=csv"][..], more].concat()).ok();
-        done.warns("warning: no member has user:bob now: nobody can read memories with it");
+        done.warns(
+            "warning: no member has user:bob now: nobody can read its memories (1 entry, first in \
+             line 3)",
+        );
         assert!(!done.stderr.contains("user:maya"), "{}", done.stderr);
     }
 }
@@ -185,7 +181,7 @@ fn labels_that_no_member_has_are_named() {
 fn import_without_a_valid_entry_fails() {
     let scratch = Scratch::with_org();
     let refused = import(&scratch, &export("letta_passages.jsonl"), &[]);
-    refused.prints("created 0, updated 0, unchanged 0, rejected 2\n");
+    refused.begins("created 0, updated 0, unchanged 0, rejected 2\n");
     refused.fails("error: no entry is valid; for the export of another tool, choose its --format");
     let refused = import(&scratch, &export("zep_edges.json"), &["--format=mem0"]);
     assert_eq!(refused.failed(), "error: no entry is valid");
@@ -206,7 +202,7 @@ fn import_of_an_empty_input_is_no_error() {
         let done = import(&scratch, &file, &[&format]).ok();
         done.prints("created 0, updated 0, unchanged 0, rejected 0\n");
         let preview = import(&scratch, &file, &[&format, "--dry-run"]).ok();
-        assert_eq!(preview.stdout, "accepted 0, repeated 0, rejected 0\n");
+        preview.prints("dry run: created 0, updated 0, unchanged 0, rejected 0\n");
     }
     assert_eq!(backlog(&scratch), 0);
 }
@@ -215,9 +211,9 @@ fn import_of_an_empty_input_is_no_error() {
 fn invalid_json_ends_an_import_after_the_entries_before() {
     let scratch = Scratch::with_org();
     let file = scratch.write("cut.json", "[{\"memory\": \"One.\"},\n{\"memory\": \"Tw");
-    let cut = import(&scratch, &file, &["--format=mem0"]);
-    cut.prints("created 1, updated 0, unchanged 0, rejected 0\n");
-    cut.fails("error: line 2 is invalid JSON, and nothing after it can be read");
+    let cut = import(&scratch, &file, &["--format=mem0", "--audience=user:maya"]);
+    cut.begins("created 1, updated 0, unchanged 0, rejected 1\n");
+    cut.fails("error: the input ends in line 2, before its end in JSON");
     assert_eq!(backlog(&scratch), 1);
 }
 
@@ -228,7 +224,7 @@ fn csv_quote_without_end_fails_the_import() {
     let file = scratch.write("quote.csv", csv);
     let expected = "error: line 3 has a quote without an end, and nothing after it can be read";
     let preview = import(&scratch, &file, &["--format=csv", "--dry-run"]);
-    assert_eq!(preview.stdout, "accepted 1, repeated 0, rejected 0\n");
+    preview.prints("dry run: created 1, updated 0, unchanged 0, rejected 0\n");
     assert_eq!(preview.failed(), expected);
     let done = import(&scratch, &file, &["--format=csv"]);
     done.prints("created 1, updated 0, unchanged 0, rejected 0\n");
@@ -239,22 +235,24 @@ fn csv_quote_without_end_fails_the_import() {
 #[test]
 fn dry_run_says_what_would_come_and_what_not() {
     let scratch = Scratch::with_org();
-    let args = ["--format=mem0", "--dry-run"];
+    let args = ["--format=mem0", "--dry-run", "--user=u-17=maya"];
     let run = import(&scratch, &export("mem0_get_all.json"), &args).ok();
     insta::assert_snapshot!(run.stdout, @r#"
-    accepted 3, repeated 0, rejected 2
-      1: the user's identifier is not a handle; assign one with --user ID=HANDLE
+    dry run: created 2, updated 0, unchanged 0, rejected 3
+      1 rejected: the user's identifier is not a handle; assign one with --user ID=HANDLE
         line 24 ("Jo Smith")
-      1: has no field memory
+      1 rejected: has no user; choose the audience of such entries with --audience, for example user:HANDLE
+        line 30
+      1 rejected: has no field memory
         line 36
     "#);
-    run.stderr.assert_begins("reading: 3 memories");
+    run.stderr.assert_begins("reading: 2 memories");
     assert_eq!(rejections(&run), "");
     let file = scratch.write("mixed.jsonl", super::MIXED);
     let run = import(&scratch, &file, &["--dry-run", "--output=json"]).ok();
     let shown: Value = serde_json::from_str(&run.stdout).expect("JSON");
     assert_eq!(
-        (&shown["accepted"], &shown["repeated"]),
+        (&shown["created"], &shown["unchanged"]),
         (&json!(3), &json!(1))
     );
     assert_eq!(
@@ -262,7 +260,7 @@ fn dry_run_says_what_would_come_and_what_not() {
         (&json!(5), &json!(true))
     );
     let expected = json!({
-        "reason": "is invalid JSON", "count": 1,
+        "outcome": "rejected", "reason": "is invalid JSON", "count": 1,
         "examples": [{"line": 2, "message": "is invalid JSON at column 2"}],
     });
     assert_eq!(shown["reasons"][0], expected);
@@ -270,7 +268,7 @@ fn dry_run_says_what_would_come_and_what_not() {
     let nothing = import(&scratch, &export("zep_edges.json"), &args);
     assert_eq!(
         nothing.stdout.lines().next(),
-        Some("accepted 0, repeated 0, rejected 2")
+        Some("dry run: created 0, updated 0, unchanged 0, rejected 2")
     );
     assert_eq!(nothing.failed(), "error: no entry is valid");
     // Not even the source was created.

@@ -1,6 +1,7 @@
 //! Tests of `knowledge import`.
 
 mod exports;
+mod kinds;
 mod served;
 
 use std::fmt::Write as _;
@@ -44,10 +45,12 @@ fn import_of_same_file_changes_nothing() {
     first.prints("created 250, updated 0, unchanged 0, rejected 0\n");
     let second = import(&scratch, &file, &["--output=json"]).ok();
     let summary: Value = serde_json::from_str(&second.stdout).expect("JSON");
-    assert_eq!(
-        summary,
-        json!({"created": 0, "updated": 0, "unchanged": 250, "erased": 0, "rejected": 0})
-    );
+    let expected = json!({
+        "created": 0, "updated": 0, "unchanged": 250, "moved": 0, "label_kept": 0, "erased": 0,
+        "forbidden": 0, "left_out": 0, "rejected": 0, "reasons": [],
+        "labels_without_members": {},
+    });
+    assert_eq!(summary, expected);
     assert_eq!(backlog(&scratch), 250);
 }
 
@@ -84,7 +87,7 @@ fn import_reports_invalid_lines_and_ingests_the_others() {
     let scratch = Scratch::with_org();
     let file = scratch.write("mixed.jsonl", MIXED);
     let done = import(&scratch, &file, &[]).ok();
-    done.prints("created 3, updated 0, unchanged 1, rejected 5\n");
+    done.begins("created 3, updated 0, unchanged 1, rejected 5\n");
     let told: Vec<_> = done
         .stderr
         .lines()
@@ -105,7 +108,7 @@ fn import_strict_ends_at_first_invalid_line() {
     let good = lines(130);
     let file = scratch.write("bad.jsonl", &format!("{good}bad\n{}", lines(140)));
     let done = import(&scratch, &file, &["--strict"]);
-    done.prints("created 130, updated 0, unchanged 0, rejected 1\n");
+    done.begins("created 130, updated 0, unchanged 0, rejected 1\n");
     let message = done.failed();
     message.assert_is("error: stopped at line 131; the lines before it were imported");
     assert_eq!(backlog(&scratch), 130);

@@ -112,7 +112,8 @@ fn import_counts_erased_keys_apart_until_they_are_revived() {
     served.erase_source();
     let again = import(&served.scratch, &file, &[]).ok();
     again.prints(
-        "created 0, updated 0, unchanged 0, erased 2 (--revive brings them in), rejected 0\n",
+        "created 0, updated 0, unchanged 0, erased 2 (--revive brings them in), rejected 0\n  2 \
+         erased: lines 1, 2\n",
     );
     let again = import(&served.scratch, &file, &["--output=json"]).ok();
     let summary: Value = serde_json::from_str(&again.stdout).expect("JSON");

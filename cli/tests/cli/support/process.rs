@@ -91,6 +91,12 @@ impl Finished {
         assert_eq!(self.stdout, text);
     }
 
+    /// Asserts that standard output of the run begins with this text.
+    #[track_caller]
+    pub(crate) fn begins(&self, text: &str) {
+        assert!(self.stdout.starts_with(text), "{text:?}:\n{}", self.stdout);
+    }
+
     /// Asserts that standard output of the run has this part.
     #[track_caller]
     pub(crate) fn shows(&self, part: &str) {
