@@ -74,6 +74,17 @@ pub(super) fn oidc(config: &Config, check: &mut Check<'_>) {
             }
         }
     }
+    if let Some(segment) = oidc
+        .issuer
+        .as_ref()
+        .and_then(|issuer| issuer.segment_of_any_tenant())
+    {
+        let message = format!(
+            "must be that of your tenant: put its identifier in place of {segment}, whose tokens \
+             are of any tenant"
+        );
+        check.reject("oidc.issuer", &[], &message);
+    }
     // A member of all groups could not sign in.
     if oidc.team_count() > TEAMS_PER_MEMBER_MAX {
         let message = format!("must have at most {TEAMS_PER_MEMBER_MAX} teams");

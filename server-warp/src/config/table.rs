@@ -220,6 +220,9 @@ settings! {
             "The audience (aud) of the provider's access tokens (RFC 9068) that are accepted as \
              bearer tokens of members; if unset, none are";
         groups_claim: text, "The claim with the groups of a person";
+        groups_required: switch,
+            "Refuse the sign-in of a person of whom the provider does not state that claim; \
+             otherwise teams and roles stay as they are";
         groups: list,
             "The teams and roles of groups, which every sign-in brings in line; of several roles \
              in one place the first in this list counts";

@@ -345,6 +345,16 @@ fn oidc_problem_names_its_setting() {
             "oidc.issuer must be an https URL",
         ),
         (
+            "KNOWLEDGE_OIDC__ISSUER",
+            "https://login.microsoftonline.com/common/v2.0",
+            "oidc.issuer must be that of your tenant: put its identifier in place of common",
+        ),
+        (
+            "KNOWLEDGE_OIDC__ISSUER",
+            "https://login.microsoftonline.com/{tenantid}/v2.0",
+            "put its identifier in place of {tenantid}",
+        ),
+        (
             "KNOWLEDGE_OIDC__GROUPS",
             "a = role:owner",
             "oidc.groups must be a list, each item a group",

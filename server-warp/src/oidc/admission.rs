@@ -14,7 +14,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use super::error::SignInError;
-use super::groups::{Grant, GrantedRole, GroupGrant};
+use super::groups::{Grant, GrantedRole, GroupGrant, normalized};
 use super::id_token::Claims;
 use super::settings::OidcConfig;
 use crate::explain::explain;
@@ -47,13 +47,26 @@ pub(super) async fn admit(
     let org = provisioning.organization(organization).await?;
     let missing = || format!("oidc.organization: {organization} does not exist");
     let org = org.ok_or_else(|| SignInError::Misconfigured(missing()))?;
+    let stated = groups(config, claims)?;
+    if stated.is_none() {
+        if config.groups_required {
+            return Err(SignInError::InvalidResponse(NO_GROUPS.to_owned()));
+        }
+        tracing::warn!(member = %handle, "{NO_GROUPS}; teams and roles stay as they are");
+    }
+    let is_decided = stated.is_some();
     let rules = Rules {
         provisioning,
         org: org.id,
         config,
-        groups: groups(config, claims)?,
+        groups: stated.unwrap_or_default(),
     };
     let access = rules.access().await?;
+    if is_decided && !access.is_known && !config.groups.is_empty() {
+        let groups: Vec<String> = rules.groups.iter().map(|group| shown(group)).collect();
+        let groups = groups.join(", ");
+        tracing::info!(member = %handle, groups, "no item of oidc.groups has a group of the member");
+    }
     let member = match provisioning.member(org.id, &handle).await? {
         Some(member) => member,
         None => {
@@ -64,17 +77,44 @@ pub(super) async fn admit(
     if member.kind != MemberKind::User {
         return Err(SignInError::NotMember("the member is a service account"));
     }
-    // The first change, and the only one that can be refused: the roles have been checked.
-    let (managed, granted) = (&access.managed_teams, &access.teams);
-    let aligned = provisioning.align_teams(org.id, member.id, managed, granted);
-    aligned.await.map_err(unfit)?;
-    for role in &access.roles {
-        let (place, managed) = (role.workspace, &role.managed);
-        let aligned = provisioning.align_role(org.id, member.id, place, managed, role.granted);
-        aligned.await.map_err(unfit)?;
+    if is_decided {
+        align(provisioning, org.id, &member, &access).await?;
     }
     let session = provisioning.create_session(org.id, member.id, SESSION_NAME);
     Ok(session.await?)
+}
+
+/// Brings the teams and roles of a member in line with its groups. The log names a member whose
+/// access changes; the audit log has the changes.
+async fn align(
+    provisioning: Provisioning<'_>,
+    org: OrgId,
+    member: &Member,
+    access: &Access,
+) -> Result<(), SignInError> {
+    let handle = &member.handle;
+    // The first change, and the only one that can be refused: the roles have been checked.
+    let (managed, granted) = (&access.managed_teams, &access.teams);
+    let aligned = provisioning.align_teams(org, member.id, managed, granted);
+    if aligned.await.map_err(unfit)? {
+        let teams = granted.join(", ");
+        tracing::info!(member = %handle, teams, "a sign-in has changed the teams of a member");
+    }
+    for role in &access.roles {
+        let (place, managed) = (role.workspace, &role.managed);
+        let aligned = provisioning.align_role(org, member.id, place, managed, role.granted);
+        if aligned.await.map_err(unfit)? {
+            let place = place.map(|place| place.to_string());
+            let role = role.granted.map(|role| role.to_string());
+            tracing::info!(
+                member = %handle,
+                workspace = place,
+                role = role.as_deref().unwrap_or("none"),
+                "a sign-in has changed a role of a member"
+            );
+        }
+    }
+    Ok(())
 }
 
 /// Finds the member of a person, with its organisation, and changes nothing.
@@ -114,6 +154,10 @@ fn identity(config: &OidcConfig, claims: &Claims) -> Result<String, SignInError>
     match claims.get("email_verified") {
         // Letters beyond ASCII stay as they are: some of them become those of another address.
         Some(Value::Bool(true)) if value.contains('@') => Ok(value.to_ascii_lowercase()),
+        Some(Value::String(_)) => Err(SignInError::NotMember(
+            "the provider states email_verified as a text, not as true or false, which proves \
+             nothing; let it state the claim in the ID token",
+        )),
         _ => Err(SignInError::NotMember(
             "the provider has not verified an email address",
         )),
@@ -168,34 +212,41 @@ fn name(claims: &Claims, handle: &str, chars_max: usize) -> String {
     }
 }
 
-/// Returns the groups of a person: a list of texts, or one text.
+/// Message about a person whose groups are unknown.
+const NO_GROUPS: &str = "the provider does not state the claim of oidc.groups_claim";
+
+/// Returns a name of the provider for a line of the log.
+fn shown(name: &str) -> String {
+    name.chars().take(64).flat_map(char::escape_debug).collect()
+}
+
+/// Returns the groups of a person, a list of texts or one text, in one spelling; `None` if the
+/// provider does not state them.
 ///
 /// # Errors
 /// [`SignInError::InvalidResponse`] for anything else, and for groups that are stated elsewhere
 /// (OpenID Connect Core 1.0, section 5.6.2): the member would lose what its groups grant.
-fn groups<'c>(config: &OidcConfig, claims: &'c Claims) -> Result<Vec<&'c str>, SignInError> {
+fn groups(config: &OidcConfig, claims: &Claims) -> Result<Option<Vec<String>>, SignInError> {
     let name = &config.groups_claim;
     if config.groups.is_empty() {
-        return Ok(Vec::new());
+        return Ok(Some(Vec::new()));
     }
     let elsewhere = claims.get("_claim_names").and_then(|names| names.get(name));
     if elsewhere.is_some() {
         let message = "the groups are not in the ID token, but stated elsewhere (_claim_names)";
         return Err(SignInError::InvalidResponse(message.to_owned()));
     }
-    let groups = match claims.get(name) {
+    let groups: Option<Vec<&str>> = match claims.get(name) {
         Some(Value::Array(items)) => items.iter().map(Value::as_str).collect(),
         Some(Value::String(group)) => Some(vec![group.as_str()]),
         Some(_) => None,
-        None => {
-            tracing::warn!("the provider does not state the claim of oidc.groups_claim");
-            Some(Vec::new())
-        }
+        None => return Ok(None),
     };
-    groups.ok_or_else(|| {
+    let groups = groups.ok_or_else(|| {
         let message = "the claim of oidc.groups_claim is not a list of texts";
         SignInError::InvalidResponse(message.to_owned())
-    })
+    })?;
+    Ok(Some(groups.into_iter().map(normalized).collect()))
 }
 
 /// Teams and roles of a person, and those that the configuration manages.
@@ -229,12 +280,12 @@ struct Rules<'r> {
     provisioning: Provisioning<'r>,
     org: OrgId,
     config: &'r OidcConfig,
-    groups: Vec<&'r str>,
+    groups: Vec<String>,
 }
 
 impl Rules<'_> {
     fn applies(&self, rule: &GroupGrant) -> bool {
-        self.groups.contains(&rule.group.as_str())
+        self.groups.contains(&rule.group)
     }
 
     async fn access(&self) -> Result<Access, SignInError> {
@@ -453,14 +504,18 @@ mod tests {
         let of = |config: &OidcConfig, claims: &Value| {
             let claims = claims.as_object().expect("an object");
             let groups = groups(config, claims);
-            groups.ok().map(|groups| groups.join(","))
+            let shown = |groups: Option<Vec<String>>| {
+                groups.map_or("?".to_owned(), |groups| groups.join(","))
+            };
+            groups.ok().map(shown)
         };
         for (claims, expected) in [
             (json!({ "groups": ["a", "b"] }), Some("a,b")),
             (json!({ "groups": "a" }), Some("a")),
             (json!({ "groups": [] }), Some("")),
-            (json!({}), Some("")),
-            (json!({ "_claim_names": { "other": "src1" } }), Some("")),
+            (json!({ "groups": "cafe\u{301}" }), Some("caf\u{e9}")),
+            (json!({}), Some("?")),
+            (json!({ "_claim_names": { "other": "src1" } }), Some("?")),
             (json!({ "_claim_names": { "groups": "src1" } }), None),
             (json!({ "groups": null }), None),
             (json!({ "groups": 7 }), None),
@@ -489,6 +544,10 @@ mod tests {
         let kai = of(json!({ "email": "Kai@example.com", "email_verified": true }));
         assert_eq!(kai.as_deref(), Some("kai@example.com"));
         assert_eq!(kelvin.as_deref(), Some("\u{212a}ai@example.com"));
+        let text = json!({ "email": email, "email_verified": "true" });
+        let text = identity(&config, text.as_object().expect("an object"));
+        let reason = text.expect_err("it stays closed").to_string();
+        assert!(reason.contains("email_verified as a text"), "{reason}");
         for other in [
             json!({ "email": email }),
             json!({ "email": email, "email_verified": false }),

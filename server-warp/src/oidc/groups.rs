@@ -3,13 +3,14 @@
 use std::fmt;
 use std::str::FromStr;
 
+use icu_normalizer::ComposingNormalizerBorrowed;
 use knowledge_core::access::BuiltInRole;
 use knowledge_core::model::is_label_name;
 
 /// A team or a role that the members of a group get: `engineering = team:platform`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupGrant {
-    /// Group, as the provider names it.
+    /// Group, as the provider names it, in Unicode's normalization form C.
     pub group: String,
     /// Team or role that its members get.
     pub grant: Grant,
@@ -49,11 +50,18 @@ impl FromStr for GroupGrant {
             Err(InvalidGrant)
         } else {
             Ok(Self {
-                group: group.to_owned(),
+                group: normalized(group),
                 grant,
             })
         }
     }
+}
+
+/// Returns the name of a group in one spelling (normalization form C of Unicode, UAX #15): providers
+/// and editors differ in how they write `é`.
+pub(super) fn normalized(group: &str) -> String {
+    const NFC: ComposingNormalizerBorrowed<'static> = ComposingNormalizerBorrowed::new_nfc();
+    NFC.normalize(group).into_owned()
 }
 
 impl FromStr for Grant {

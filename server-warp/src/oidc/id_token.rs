@@ -30,21 +30,21 @@ pub(super) struct Expected<'e> {
 /// Reason to reject an ID token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum InvalidToken {
-    #[error("the ID token cannot be read, or its algorithm is not permitted")]
+    #[error("the token cannot be read, or its algorithm is not permitted")]
     Unreadable,
-    #[error("the ID token is signed with an unknown key")]
+    #[error("the token is signed with an unknown key")]
     UnknownKey,
-    #[error("the signature of the ID token is not valid")]
+    #[error("the signature of the token is not valid")]
     Signature,
-    #[error("the ID token lacks a claim, or one has another type")]
+    #[error("the token lacks a claim, or one has another type")]
     Malformed,
-    #[error("the ID token is of another issuer")]
+    #[error("the token is of another issuer")]
     Issuer,
-    #[error("the ID token is for another client")]
+    #[error("the token is for another client")]
     Audience,
-    #[error("the ID token has expired, or is from the future")]
+    #[error("the token has expired, or is from the future")]
     Time,
-    #[error("the ID token belongs to another sign-in")]
+    #[error("the token belongs to another sign-in")]
     Nonce,
 }
 

@@ -296,7 +296,10 @@ impl Oidc {
         let claims = verified.await?;
         let claims = if oidc.config.lacks_claims(&claims) {
             let token = tokens.access_token.as_deref();
-            server.add_user_info(&metadata, token, claims).await?
+            let provider = &oidc.provider;
+            provider
+                .add_user_info(&metadata, token, claims, env)
+                .await?
         } else {
             claims
         };

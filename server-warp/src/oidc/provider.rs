@@ -19,7 +19,7 @@ use url::form_urlencoded::{Serializer, byte_serialize};
 
 use super::access_token;
 use super::error::{SignInError, for_log};
-use super::id_token::{Claims, Expected, InvalidToken, verify};
+use super::id_token::{Claims, Expected, InvalidToken, verify, verify_claims};
 use super::settings::{Issuer, OidcConfig, OidcError, is_permitted_url};
 use crate::http_client::{self, HttpClient, SendError, read_roots, system_roots};
 use crate::private_file::read_secret;
@@ -284,6 +284,47 @@ impl Provider {
         })
     }
 
+    /// Adds the claims of the userinfo endpoint to those of an ID token, which take precedence.
+    ///
+    /// A response that is a JWT is verified like an ID token (OpenID Connect Core 1.0, section
+    /// 5.3.2): by the keys of the provider, and for this issuer and client where it names them.
+    pub(super) async fn add_user_info(
+        &self,
+        metadata: &Metadata,
+        access_token: Option<&str>,
+        claims: Claims,
+        env: &Env,
+    ) -> Result<Claims, SignInError> {
+        let server = &self.server;
+        let Some(response) = server.user_info(metadata, access_token).await? else {
+            return Ok(claims);
+        };
+        let further = if is_jwt(&response) {
+            let token = std::str::from_utf8(response.body())
+                .unwrap_or_default()
+                .trim();
+            let verify = |keys: &[Jwk]| verify_claims(token, keys, |_| true);
+            let verified = self.verify_by(env, verify).await?;
+            let further = verified.map_err(|error| {
+                invalid(&format!("the userinfo of the provider is a JWT: {error}"))
+            })?;
+            let is_ours = |name: &str, own: &str| match further.get(name) {
+                None => true,
+                Some(Value::Array(all)) => all.iter().any(|one| one == own),
+                Some(one) => one == own,
+            };
+            if !is_ours("iss", &metadata.issuer) || !is_ours("aud", &server.client_id) {
+                return Err(invalid(
+                    "the userinfo is of another issuer, or for another client",
+                ));
+            }
+            further
+        } else {
+            parse(&response, "userinfo")?
+        };
+        merged(claims, further)
+    }
+
     /// Returns the server of the provider, for requests about one person.
     pub(super) fn server(&self) -> &Server {
         &self.server
@@ -299,16 +340,30 @@ impl Server {
 
         let metadata: Metadata = self.get(&self.issuer.discovery_url(), "metadata").await?;
         if metadata.issuer != self.issuer.as_str() {
-            return Err(invalid("the metadata is of another issuer"));
+            let (stated, configured) = (shown(&metadata.issuer), self.issuer.as_str());
+            let hint = if stated.contains('{') {
+                "put the identifier of your tenant into oidc.issuer"
+            } else {
+                "set oidc.issuer to what the provider states, if it is yours"
+            };
+            let message =
+                format!("the metadata is of the issuer {stated}, not of {configured}; {hint}");
+            return Err(invalid(&message));
         }
-        let mut endpoints = vec![
-            &metadata.authorization_endpoint,
-            &metadata.token_endpoint,
-            &metadata.jwks_uri,
+        let endpoints = [
+            (
+                "authorization_endpoint",
+                Some(&metadata.authorization_endpoint),
+            ),
+            ("token_endpoint", Some(&metadata.token_endpoint)),
+            ("jwks_uri", Some(&metadata.jwks_uri)),
+            ("userinfo_endpoint", metadata.userinfo_endpoint.as_ref()),
         ];
-        endpoints.extend(&metadata.userinfo_endpoint);
-        if !endpoints.into_iter().all(|url| is_permitted_url(url)) {
-            return Err(invalid("the metadata has an endpoint without https"));
+        for (name, url) in endpoints {
+            if let Some(url) = url.filter(|url| !is_permitted_url(url)) {
+                let message = format!("{name} of the metadata is not https: {}", shown(url));
+                return Err(invalid(&message));
+            }
         }
         let set: KeySet = self.get(&metadata.jwks_uri, "keys").await?;
         // A key of an unknown kind does not make the others invalid.
@@ -385,41 +440,25 @@ impl Server {
         value
     }
 
-    /// Adds the claims of the userinfo endpoint to those of an ID token, which take precedence.
-    pub(super) async fn add_user_info(
+    /// Returns the response of the userinfo endpoint; `None` if there is none to ask.
+    async fn user_info(
         &self,
         metadata: &Metadata,
         access_token: Option<&str>,
-        mut claims: Claims,
-    ) -> Result<Claims, SignInError> {
+    ) -> Result<Option<Response<Bytes>>, SignInError> {
         let (Some(url), Some(token)) = (&metadata.userinfo_endpoint, access_token) else {
-            return Ok(claims);
+            return Ok(None);
         };
         let request = Request::get(url)
             .header(ACCEPT, "application/json")
             .header(AUTHORIZATION, format!("Bearer {token}"))
             .body(Bytes::new());
         let response = self.send(request).await?;
-        if !response.status().is_success() {
-            return Err(unexpected(response.status()));
+        if response.status().is_success() {
+            Ok(Some(response))
+        } else {
+            Err(unexpected(response.status()))
         }
-        let further: Claims = parse(&response, "userinfo")?;
-        // OpenID Connect Core 1.0, section 5.3.2.
-        if further.get("sub") != claims.get("sub") {
-            return Err(invalid("the userinfo is of another person"));
-        }
-        // The verification is of the address in the same document only.
-        let is_stated = claims.contains_key("email");
-        let is_other = is_stated && claims.get("email") != further.get("email");
-        if !is_stated {
-            claims.remove("email_verified");
-        }
-        for (name, value) in further {
-            if !(is_other && name == "email_verified") {
-                claims.entry(name).or_insert(value);
-            }
-        }
-        Ok(claims)
     }
 
     async fn get<T: DeserializeOwned>(&self, url: &str, what: &str) -> Result<T, SignInError> {
@@ -445,6 +484,45 @@ impl Server {
             }
         })
     }
+}
+
+/// Adds the claims of the userinfo to those of an ID token.
+///
+/// # Errors
+/// [`SignInError::InvalidResponse`] if they are of another person (OpenID Connect Core 1.0, section
+/// 5.3.2).
+fn merged(mut claims: Claims, further: Claims) -> Result<Claims, SignInError> {
+    if further.get("sub") != claims.get("sub") {
+        return Err(invalid("the userinfo is of another person"));
+    }
+    // The verification is of the address in the same document only.
+    let is_stated = claims.contains_key("email");
+    let is_other = is_stated && claims.get("email") != further.get("email");
+    if !is_stated {
+        claims.remove("email_verified");
+    }
+    for (name, value) in further {
+        if !(is_other && name == "email_verified") {
+            claims.entry(name).or_insert(value);
+        }
+    }
+    Ok(claims)
+}
+
+fn is_jwt(response: &Response<Bytes>) -> bool {
+    let kind = response.headers().get(CONTENT_TYPE);
+    let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    let kind = kind.split(';').next().unwrap_or_default();
+    kind.trim().eq_ignore_ascii_case("application/jwt")
+}
+
+/// Returns a text of the provider for a message to the operator, who compares it with the
+/// configuration.
+fn shown(text: &str) -> String {
+    text.chars()
+        .take(256)
+        .flat_map(char::escape_debug)
+        .collect()
 }
 
 fn parse<T: DeserializeOwned>(response: &Response<Bytes>, what: &str) -> Result<T, SignInError> {

@@ -37,6 +37,8 @@ pub struct OidcConfig {
     pub access_token_audience: Option<String>,
     /// Claim with the groups of a person.
     pub groups_claim: String,
+    /// True to refuse a person without that claim; otherwise its teams and roles stay.
+    pub groups_required: bool,
     /// Teams and roles of the members of groups. Of several roles in one place, the first counts.
     pub groups: Vec<GroupGrant>,
     /// Role in the organisation of those to whom no group grants one.
@@ -61,6 +63,7 @@ impl Default for OidcConfig {
             member_claim: "sub".to_owned(),
             access_token_audience: None,
             groups_claim: "groups".to_owned(),
+            groups_required: false,
             groups: Vec::new(),
             default_role: GrantedRole::BuiltIn(BuiltInRole::Viewer),
             create_members: false,
@@ -116,6 +119,17 @@ impl Issuer {
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+
+    /// Returns the part of the path that stands for any tenant of Entra ID, or for a placeholder, if
+    /// there is one: no token has such an issuer.
+    pub(crate) fn segment_of_any_tenant(&self) -> Option<&str> {
+        let is_entra = self.0.starts_with("https://login.microsoftonline.");
+        let mut segments = self.0.split('/').skip(3);
+        segments.find(|segment| {
+            let names_any = ["common", "organizations", "consumers"].contains(segment);
+            (is_entra && names_any) || segment.contains(['{', '}'])
+        })
     }
 
     pub(super) fn discovery_url(&self) -> String {

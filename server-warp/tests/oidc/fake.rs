@@ -200,8 +200,11 @@ impl Responder for Fake {
             }
             tokio::time::sleep(Duration::from_millis(5)).await;
         };
-        let response = Response::builder().status(status).body(body.into());
-        response.expect("a response")
+        let mut response = Response::builder().status(status);
+        if body.starts_with("ey") {
+            response = response.header("content-type", "application/jwt; charset=utf-8");
+        }
+        response.body(body.into()).expect("a response")
     }
 
     fn reject(&self, _: &Method, _: &Uri, rejection: &Rejection) -> Response<Bytes> {

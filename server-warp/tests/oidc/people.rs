@@ -3,7 +3,7 @@
 use knowledge_core::access::{BaseRole, BuiltInRole, RoleRef};
 use knowledge_core::model::{CustomRole, CustomRoleUpdate, NewCustomRole, WorkspaceId};
 use knowledge_http_suite::rows;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::browser::{Browser, assert_refused};
 use crate::fake::{FakeProvider, Key};
@@ -107,6 +107,124 @@ async fn groups_that_cannot_be_read_take_nothing_away() {
         assert_refused(&answer, 502);
         assert_eq!(world.teams("viewer").await, before, "{claims}");
     }
+}
+
+#[tokio::test]
+async fn groups_that_are_not_stated_change_nothing_and_empty_ones_do() {
+    let groups = ["staff = team:staff", "leads = role:admin"];
+    let (provider, key, world) = start("sub", &groups).await;
+    let mut browser = Browser::new(&world);
+    let stated = |groups: Value| json!({ "groups": groups });
+    let role = async || world.member("viewer").await.expect("the member").role;
+    let all = stated(json!(["staff", "leads"]));
+    let answer = provider.sign_in(&world, &mut browser, (&key, &all)).await;
+    assert_eq!(answer.status, 303, "{answer:?}");
+    let (teams, before) = (world.teams("viewer").await, role().await);
+    assert!(teams.contains("staff"));
+    let changes = world.changes().await;
+    provider.answer("/userinfo", 200, json!({ "sub": "viewer" }).to_string());
+    let missing = json!({});
+    let answer = provider
+        .sign_in(&world, &mut browser, (&key, &missing))
+        .await;
+    assert_eq!(answer.status, 303, "{answer:?}");
+    assert_eq!((world.teams("viewer").await, role().await), (teams, before));
+    assert_eq!(world.changes().await, changes);
+    let answer = provider
+        .sign_in(&world, &mut browser, (&key, &stated(json!([]))))
+        .await;
+    assert_eq!(answer.status, 303, "{answer:?}");
+    assert!(!world.teams("viewer").await.contains("staff"));
+    assert_ne!(role().await, before);
+    assert_eq!(world.changes().await, changes + 1);
+    // Nobody becomes a member without a group.
+    let new = json!({ "sub": "newcomer" });
+    let answer = provider.sign_in(&world, &mut browser, (&key, &new)).await;
+    assert!(answer.status.is_client_error() || answer.status.is_server_error());
+}
+
+#[tokio::test]
+async fn groups_that_are_required_have_to_be_stated() {
+    let provider = FakeProvider::start().await;
+    let key = Key::ecdsa();
+    provider.publish_keys(&[key.jwk("a")]);
+    let world = World::still(&provider.issuer, |config| {
+        config.groups = vec!["staff = team:staff".parse().expect("a grant")];
+        config.groups_required = true;
+    });
+    let world = world.await;
+    provider.answer("/userinfo", 200, json!({ "sub": "viewer" }).to_string());
+    let mut browser = Browser::new(&world);
+    for (claims, expected) in [(json!({}), 502), (json!({ "groups": [] }), 303)] {
+        let answer = provider
+            .sign_in(&world, &mut browser, (&key, &claims))
+            .await;
+        assert_eq!(answer.status, expected, "{claims}");
+    }
+}
+
+#[tokio::test]
+async fn group_is_the_same_in_every_spelling_of_unicode() {
+    let (provider, key, world) = start("sub", &["caf\u{e9} = team:staff"]).await;
+    let mut browser = Browser::new(&world);
+    let claims = json!({ "groups": ["cafe\u{301}"] });
+    let answer = provider
+        .sign_in(&world, &mut browser, (&key, &claims))
+        .await;
+    assert_eq!(answer.status, 303, "{answer:?}");
+    assert!(world.teams("viewer").await.contains("staff"));
+}
+
+#[tokio::test]
+async fn userinfo_as_a_jwt_is_verified() {
+    let (provider, key, world) = start("sub", &["staff = team:staff"]).await;
+    let issuer = &provider.issuer;
+    let info = |iss: &str, aud: Value, sub: &str| json!({ "iss": iss, "aud": aud, "sub": sub, "groups": ["staff"] });
+    let good = info(issuer, json!("knowledge"), "viewer");
+    let bare = json!({ "sub": "viewer", "groups": [] });
+    for (token, expected) in [
+        (Key::ecdsa().sign("a", &good), 502),
+        (key.sign("b", &good), 502),
+        (
+            key.sign(
+                "a",
+                &info("https://evil.example", json!("knowledge"), "viewer"),
+            ),
+            502,
+        ),
+        (
+            key.sign("a", &info(issuer, json!(["other"]), "viewer")),
+            502,
+        ),
+        (
+            key.sign("a", &info(issuer, json!("knowledge"), "grace")),
+            502,
+        ),
+        (
+            "eyJhbGciOiJub25lIn0.eyJzdWIiOiJ2aWV3ZXIifQ.".to_owned(),
+            502,
+        ),
+        ("eyNonsense".to_owned(), 502),
+        (key.sign("a", &good), 303),
+    ] {
+        provider.answer("/userinfo", 200, token.clone());
+        let mut browser = Browser::new(&world);
+        let answer = provider
+            .sign_in(&world, &mut browser, (&key, &json!({})))
+            .await;
+        assert_eq!(answer.status, expected, "{token}: {answer:?}");
+        assert_eq!(
+            world.teams("viewer").await.contains("staff"),
+            expected == 303
+        );
+    }
+    provider.answer("/userinfo", 200, key.sign("a", &bare));
+    let mut browser = Browser::new(&world);
+    let answer = provider
+        .sign_in(&world, &mut browser, (&key, &json!({})))
+        .await;
+    assert_eq!(answer.status, 303, "{answer:?}");
+    assert!(!world.teams("viewer").await.contains("staff"));
 }
 
 #[tokio::test]

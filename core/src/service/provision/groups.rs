@@ -18,7 +18,7 @@ impl Provisioning<'_> {
     /// Sets the managed teams of a member to the granted ones.
     ///
     /// Teams that are neither managed nor granted are unchanged. The audit log has the change, if
-    /// there is one, as the operator's.
+    /// there is one, as the operator's. Returns true if there is one.
     ///
     /// # Errors
     /// [`Error::InvalidRequest`] for a granted name that no team can have, or too many teams;
@@ -29,7 +29,7 @@ impl Provisioning<'_> {
         member: MemberId,
         managed: &[String],
         granted: &[String],
-    ) -> Result<(), Error> {
+    ) -> Result<bool, Error> {
         let service = self.service;
         service
             .transact(|mut transaction| async move {
@@ -45,7 +45,7 @@ impl Provisioning<'_> {
                     }
                 }
                 if after == before {
-                    return Ok(transaction.done(()));
+                    return Ok(transaction.done(false));
                 }
                 let invalid = |code, message: &str| Err(Error::invalid("teams", code, message));
                 if after.teams.len() > TEAMS_PER_MEMBER_MAX {
@@ -63,7 +63,7 @@ impl Provisioning<'_> {
                 let resource = (ResourceKind::Member, member.0);
                 let operation = AuditedOperation::begin(&transaction, env, now);
                 operation.changed(&mut transaction, actor, action, resource, &before, &after);
-                Ok(transaction.done(()))
+                Ok(transaction.done(true))
             })
             .await
     }
@@ -74,6 +74,7 @@ impl Provisioning<'_> {
     /// A role that is not managed was assigned by other means and is unchanged. Without a granted
     /// role, a managed one in a workspace ends, and one in the organisation is unchanged, as a
     /// member always holds one. The audit log has the change, if there is one, as the operator's.
+    /// Returns true if there is one.
     ///
     /// # Errors
     /// Those of [`assign_role`](Self::assign_role).
@@ -84,12 +85,12 @@ impl Provisioning<'_> {
         workspace: Option<WorkspaceId>,
         managed: &[RoleRef],
         granted: Option<RoleRef>,
-    ) -> Result<(), Error> {
+    ) -> Result<bool, Error> {
         let service = self.service;
         let assignment = match (workspace, granted) {
             (Some(workspace), granted) => MemberAssignment::Workspace(workspace, granted),
             (None, Some(granted)) => MemberAssignment::Organization(granted),
-            (None, None) => return Ok(()),
+            (None, None) => return Ok(false),
         };
         service
             .transact(|mut transaction| async move {
@@ -107,13 +108,14 @@ impl Provisioning<'_> {
                 if let Some(held) = held {
                     let held = current_role(&mut transaction, org, held).await?;
                     if !managed.contains(&held) {
-                        return Ok(transaction.done(()));
+                        return Ok(transaction.done(false));
                     }
                 }
                 service
                     .assign_in(&mut transaction, org, member, assignment)
                     .await?;
-                Ok(transaction.done(()))
+                let is_changed = transaction.has_changes();
+                Ok(transaction.done(is_changed))
             })
             .await
     }
