@@ -7,7 +7,7 @@ import { AccountOperations, Operations, OrganizationOperations } from "./api/ope
 import { Access, Directory } from "./directory.js";
 import { href, parseRoute } from "./router.js";
 import { creations } from "./screens/account.js";
-import { FIRST_SCREEN, SCREENS, replaceView, shell, signInView } from "./shell.js";
+import { FIRST_SCREEN, SCREENS, linkView, shell, signInView } from "./shell.js";
 import { openForm } from "./ui/actions.js";
 import { html, render } from "./ui/lit.js";
 import { Dialogs, Notices } from "./ui/overlays.js";
@@ -78,12 +78,12 @@ export class App {
   }
 
   /**
-   * Asks whether a link may replace the member who is signed in.
-   * @param {string} name Name of the member.
+   * Asks whether to sign in with a link.
+   * @param {string | null} name Name of the member who is signed in, whom the link would replace.
    * @returns {Promise<boolean>}
    */
-  askToReplace(name) {
-    return new Promise((resolve) => this.showInstead(() => replaceView(name, resolve)));
+  askToUseLink(name) {
+    return new Promise((resolve) => this.showInstead(() => linkView(name, resolve)));
   }
 
   /**

@@ -39,18 +39,17 @@ async function signIn(open) {
 }
 
 /**
- * Opens the page for the member of this browser, or for the one of a link that was followed. Others
- * can make a member follow a link of theirs, so it replaces nobody unasked.
+ * Opens the page for the member of this browser, or for the one of a link that was followed. A click
+ * uses the link: programs that examine mail open links and run scripts, and others can make a
+ * member follow a link of theirs, which replaces nobody unasked.
  * @param {string | null} link
  */
 const enter = (link) =>
   signIn(async () => {
     const session = await Session.restore();
     if (link === null) return session;
-    if (session) {
-      if (!(await app.askToReplace(session.identity.member.name))) return session;
-      await session.end();
-    }
+    if (!(await app.askToUseLink(session?.identity.member.name ?? null))) return session;
+    await session?.end();
     return Session.start(link);
   });
 

@@ -184,17 +184,17 @@ export function signInView({ isSignedOut, error, provider, onSubmit }) {
 }
 
 /**
- * Asks whether a sign-in link may replace the member who is signed in.
- * @param {string} name Name of the member.
- * @param {(isReplaced: boolean) => void} decide
+ * Asks whether to sign in with a link, which is used up then.
+ * @param {string | null} name Name of the member who is signed in.
+ * @param {(isUsed: boolean) => void} decide
  */
-export const replaceView = (name, decide) => html`
+export const linkView = (name, decide) => html`
   <main class="alone">
     <div class="sign-in">
-      <h1 class="brand">${icon("brand")}You are signed in as ${name}</h1>
-      <p class="lead">Sign in with this link instead?</p>
+      <h1 class="brand">${icon("brand")}${name === null ? "Knowledge console" : `You are signed in as ${name}`}</h1>
+      <p class="lead">${name === null ? "Your link signs you in, once." : "Sign in with this link instead?"}</p>
       <button class="primary" @click=${() => decide(true)}>Sign in</button>
-      <button @click=${() => decide(false)}>Cancel</button>
+      ${name !== null && html`<button @click=${() => decide(false)}>Cancel</button>`}
     </div>
   </main>
 `;

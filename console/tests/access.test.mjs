@@ -238,12 +238,31 @@ test("link works once, and leaves no trace in the page", async () => {
 
   const second = await openPage(site.current.browser);
   await second.page.goto(link);
+  await second.page.getByRole("button", { name: "Sign in" }).click();
   await second.page.getByText("This link was used, has expired or is not complete.").waitFor();
   await second.page.getByLabel("Sign-in link").fill("wkl_wrong");
   await second.page.getByRole("button", { name: "Sign in" }).click();
   await second.page.getByText("This link was used, has expired or is not complete.").waitFor();
   assert.equal((await second.context.cookies()).length, 0);
   await second.close();
+});
+
+test("link that is opened is not used until a click", async () => {
+  const link = site.current.demo.link();
+  const scanner = await openPage(site.current.browser);
+  let logins = 0;
+  scanner.page.on("request", (request) => (logins += Number(request.url().endsWith("/auth/login"))));
+  await scanner.page.goto(link);
+  await scanner.page.getByText("Your link signs you in, once.").waitFor();
+  await scanner.page.waitForLoadState("networkidle");
+  assert.deepEqual(await findViolations(scanner.page), []);
+  assert.equal(logins, 0);
+  assert.equal((await scanner.context.cookies()).length, 0);
+  await scanner.close();
+
+  const { page, close } = await openPage(site.current.browser);
+  await signIn(page, link);
+  await close();
 });
 
 test("link replaces a member only if they agree", async () => {

@@ -63,6 +63,7 @@ export async function openPage(browser, { width = 1280, scheme = "light" } = {})
  */
 export async function signIn(page, link) {
   await page.goto(link);
+  await page.getByRole("button", { name: "Sign in" }).click();
   await page
     .getByRole("navigation")
     .or(page.getByRole("button", { name: "Menu" }))
