@@ -54,9 +54,12 @@ pub struct NetConfig {
     /// the organisation wait for their turn; a longer body has its turn alone.
     pub body_bytes_in_work_max: usize,
     /// Time for the complete header of a request to arrive. Then the connection is closed without a
-    /// response. It starts when the connection opens or the previous response ends, so it also
-    /// limits how long a connection may be idle.
+    /// response. It starts when the connection opens, or with the first byte of a further request.
     pub header_read_timeout: Duration,
+    /// Time between a response and the end of the next header. Then the connection is closed. It
+    /// should be longer than that of the proxies in front of the server, so that none of
+    /// them sends a request on a connection that is being closed.
+    pub idle_timeout: Duration,
     /// Maximum size of a request's first line and header together, at least 1. The response to a
     /// longer one is 431 with an empty body.
     pub header_bytes_max: usize,
@@ -115,6 +118,7 @@ impl Default for NetConfig {
             // Two bulk updates of 1,000 memories.
             body_bytes_in_work_max: 96 * 1_024,
             header_read_timeout: Duration::from_secs(10),
+            idle_timeout: Duration::from_secs(75),
             header_bytes_max: 32 * 1_024,
             body_read_timeout: Duration::from_secs(20),
             body_bytes_max: 1_024 * 1_024,
@@ -177,6 +181,7 @@ impl NetConfig {
         }
         let timeouts = [
             ("header_read_timeout", self.header_read_timeout),
+            ("idle_timeout", self.idle_timeout),
             ("body_read_timeout", self.body_read_timeout),
             ("request_timeout", self.request_timeout),
             ("write_stall_timeout", self.write_stall_timeout),

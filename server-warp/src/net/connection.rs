@@ -5,6 +5,7 @@ use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use futures::FutureExt as _;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -13,6 +14,7 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 
 use super::config::NetConfig;
+use super::header::{HeaderGuard, HeaderTooSlow, Requests};
 use super::proxy_protocol;
 use super::respond::respond;
 use super::responder::Responder;
@@ -28,9 +30,9 @@ const BUFFER_BYTES_MAX: usize = 64 * 1_024;
 pub(super) fn protocol(config: &NetConfig) -> http1::Builder {
     let mut protocol = http1::Builder::new();
     protocol
-        // Without a timer the timeout would have no effect.
+        // Without a timer the timeout would have no effect. The header has another: `HeaderGuard`.
         .timer(TokioTimer::new())
-        .header_read_timeout(config.header_read_timeout)
+        .header_read_timeout(config.idle_timeout)
         .max_header_size(config.header_bytes_max)
         .max_buf_size(BUFFER_BYTES_MAX.max(config.header_bytes_max));
     protocol
@@ -108,10 +110,17 @@ where
     IO: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
     let mut phases = shared.phases.clone();
-    let io = TokioIo::new(StallGuard::new(io, shared.config.write_stall_timeout));
+    let config = &shared.config;
+    let requests = Arc::<Requests>::default();
+    let io = HeaderGuard::new(io, Arc::clone(&requests), config.header_read_timeout);
+    let io = TokioIo::new(StallGuard::new(io, config.write_stall_timeout));
     let routes = routes::service(Arc::clone(&shared));
-    let service =
-        service_fn(move |request| respond(Arc::clone(&shared), routes.clone(), peer, request));
+    let service = service_fn(move |request| {
+        requests.begin();
+        let (shared, requests) = (Arc::clone(&shared), Arc::clone(&requests));
+        let response = respond(shared, routes.clone(), peer, request);
+        response.inspect(move |_| requests.end())
+    });
     let mut connection = std::pin::pin!(protocol.serve_connection(io, service));
 
     tokio::select! {
@@ -144,23 +153,22 @@ fn closed(result: hyper::Result<()>, in_order: CloseReason) -> CloseReason {
     };
     // Errors of clients are not the operator's concern.
     tracing::debug!(%error, "connection failed");
-    if error.is_timeout() {
-        CloseReason::HeaderTimeout
-    } else if error.is_parse() {
-        CloseReason::Malformed
-    } else if is_stalled(&error) {
-        CloseReason::WriteStalled
-    } else {
-        CloseReason::Broken
+    let source = error.source();
+    let failed = source.and_then(|source| source.downcast_ref::<io::Error>());
+    match failed {
+        _ if error.is_timeout() => CloseReason::HeaderTimeout,
+        _ if error.is_parse() => CloseReason::Malformed,
+        Some(failed) if is_too_slow(failed) => CloseReason::HeaderTimeout,
+        // The `StallGuard` made a write fail.
+        Some(failed) if failed.kind() == io::ErrorKind::TimedOut => CloseReason::WriteStalled,
+        _ => CloseReason::Broken,
     }
 }
 
-/// True if the [`StallGuard`] made a write fail.
-fn is_stalled(error: &hyper::Error) -> bool {
-    error
-        .source()
-        .and_then(|source| source.downcast_ref::<io::Error>())
-        .is_some_and(|error| error.kind() == io::ErrorKind::TimedOut)
+/// True if the [`HeaderGuard`] made a read fail.
+fn is_too_slow(failed: &io::Error) -> bool {
+    let inner = failed.get_ref();
+    inner.is_some_and(|inner| inner.is::<HeaderTooSlow>())
 }
 
 #[cfg(test)]

@@ -5,7 +5,8 @@
 //!
 //! | a client | the server |
 //! | --- | --- |
-//! | sends an incomplete header or nothing, or keeps an idle connection | closes after [`header_read_timeout`](NetConfig::header_read_timeout), without a response |
+//! | sends an incomplete header or nothing | closes after [`header_read_timeout`](NetConfig::header_read_timeout), without a response |
+//! | keeps an idle connection after a response | closes after [`idle_timeout`](NetConfig::idle_timeout) |
 //! | sends a header that is too long, or something other than HTTP | 431 or 400 with an empty body, closes |
 //! | sends no `Host`, or several, or a transfer coding other than one `chunked` | 400, closes |
 //! | sends part of a body and stops | 503 after [`body_read_timeout`](NetConfig::body_read_timeout), closes |
@@ -80,6 +81,7 @@ mod config;
 mod connection;
 mod cors;
 mod exchange;
+mod header;
 mod open_files;
 mod proxy;
 mod proxy_protocol;

@@ -37,11 +37,32 @@ async fn silent_connection_is_closed() {
 
 #[tokio::test]
 async fn idle_connection_is_closed_after_its_response() {
-    let server = server_with_short_headers().await;
+    let server = Running::start(NetConfig {
+        idle_timeout: SHORT,
+        ..config()
+    });
+    let server = server.await;
     let mut client = server.connect().await;
     client.send(get("/first")).await;
     assert_eq!(client.answer().await.status, 200);
     assert!(client.closed_silently().await);
+    assert_still_serving(&server).await;
+}
+
+#[tokio::test]
+async fn connection_may_be_idle_for_longer_than_a_header_takes() {
+    let server = server_with_short_headers().await;
+    let mut client = server.connect().await;
+    for path in ["/first", "/second", "/third"] {
+        client.send(get(path)).await;
+        let expected = format!("GET {path} test= body=0");
+        assert_eq!(client.answer().await.body, expected);
+        tokio::time::sleep(SHORT * 3).await;
+    }
+    // The next header has the time of the first one.
+    client.send("GET / HTTP/1.1\r\nHost: te").await;
+    assert!(client.closed_silently().await);
+    assert_still_serving(&server).await;
 }
 
 #[tokio::test]
