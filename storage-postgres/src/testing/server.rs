@@ -174,9 +174,19 @@ impl Server {
     }
 
     pub(super) fn command(&self, program: &str) -> Command {
-        let program = self.programs.join(program);
+        self.command_of(&self.programs.join(program))
+    }
+
+    /// Returns the paths of two files of a name in the directory of the server.
+    pub(super) fn files_of(&self, name: &str) -> (PathBuf, PathBuf) {
+        let of = |end: &str| self.directory.join(format!("{name}.{end}"));
+        (of("users"), of("ini"))
+    }
+
+    /// Returns a command that executes a program as the user of the server.
+    pub(super) fn command_of(&self, program: &Path) -> Command {
         let mut command = match &self.account {
-            Some(account) => account.command(&program),
+            Some(account) => account.command(program),
             None => Command::new(program),
         };
         command.current_dir(&self.directory).stdin(Stdio::null());

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use futures::future::join_all;
-use knowledge_storage_postgres::testing::{self, Server};
+use knowledge_storage_postgres::testing::{self, Pooler, Server};
 use knowledge_storage_postgres::{OpenError, PostgresOptions, PostgresStore};
 use knowledge_store::Store;
 
@@ -42,6 +42,26 @@ fn concurrent_openers_create_one_schema() {
         assert_eq!(applied, [("tables", 1)]);
         let store = open(server, &database).await;
         assert_eq!(read(&store, "n").await.as_deref(), Some("8"));
+    });
+}
+
+/// With a pooler that drops them, commits would not wait for standbys, nor reads end in time.
+#[test]
+fn pooler_that_drops_settings_is_refused() {
+    testing::run(|server| async move {
+        let database = server.create_database().await;
+        for mode in ["session", "transaction"] {
+            let ignoring = format!("pool_mode = {mode}\nignore_startup_parameters = options");
+            let pooler = Pooler::start(server, &ignoring);
+            let error = rejected(&pooler.url(server, &database)).await;
+            let is_named = matches!(&error, OpenError::SettingsDropped { .. });
+            assert!(is_named, "{mode}: {error}");
+            // Without that line, PgBouncer itself refuses the parameter.
+            let pooler = Pooler::start(server, &format!("pool_mode = {mode}"));
+            let error = rejected(&pooler.url(server, &database)).await.to_string();
+            assert!(error.contains("options"), "{mode}: {error}");
+        }
+        drop(open(server, &database).await);
     });
 }
 
