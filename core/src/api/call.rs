@@ -17,6 +17,9 @@ pub(super) struct Call<'c> {
     pub(super) request: &'c Request<Bytes>,
     /// Status of a successful response.
     pub(super) success: u16,
+    /// True if the operation rejects parameters of the query that it does not know: it has an error
+    /// for them.
+    pub(super) rejects_unknown_parameters: bool,
 }
 
 impl Call<'_> {
@@ -36,7 +39,11 @@ impl Call<'_> {
 
     /// Returns a reader of the inputs of the operation.
     pub(super) fn reader(&self) -> Reader<'_> {
-        Reader::new(self.service, self.parameters, self.request)
+        let mut reader = Reader::new(self.service, self.parameters, self.request);
+        if self.rejects_unknown_parameters && self.request.uri().query().is_some() {
+            reader.query();
+        }
+        reader
     }
 
     /// Returns the status of a successful response.

@@ -44,7 +44,7 @@ pub(super) struct Reader<'r> {
     service: &'r KnowledgeService,
     parameters: &'r Parameters,
     request: &'r HttpRequest<Bytes>,
-    /// Query, unless the operation has no query parameters.
+    /// Query, unless nobody has asked for it.
     query: Option<Query>,
 }
 

@@ -208,6 +208,7 @@ impl Api {
             parameters,
             request,
             success: spec.success,
+            rejects_unknown_parameters: spec.error_statuses.contains(&400),
         }
     }
 

@@ -43,10 +43,14 @@ impl Query {
 
     /// Reads a text and parses it. The error of the type becomes the message.
     pub(super) fn parsed<T: FromStr<Err: Display>>(&mut self, name: &'static str) -> Option<T> {
-        match self.text(name)?.parse() {
+        let text = self.text(name)?;
+        match text.parse() {
             Ok(value) => Some(value),
             Err(error) => {
-                let message = error.to_string();
+                // The encoding of forms reads `+` as a blank, also before the offset of a time.
+                let is_plus = text.contains(' ') && text.replace(' ', "+").parse::<T>().is_ok();
+                let hint = if is_plus { "; write + as %2B" } else { "" };
+                let message = format!("{error}{hint}");
                 self.problems.push(name, ProblemCode::InvalidValue, message);
                 None
             }
@@ -124,7 +128,7 @@ impl Query {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::ReviewStatus;
+    use crate::model::{ReviewStatus, Timestamp};
 
     fn query(text: &'static str) -> Query {
         Query::parse(&Uri::from_static(text))
@@ -144,6 +148,16 @@ mod tests {
         assert_eq!(query.text("text").as_deref(), Some("a b c"));
         assert_eq!(query.page().limit, Some(7));
         assert!(query.finish(()).is_ok());
+    }
+
+    #[test]
+    fn plus_of_a_time_zone_is_explained() {
+        let mut query =
+            query("/v1/x?from=2026-01-31T09:30:00+01:00&to=2026-01-31T09:30:00%2B01:00");
+        assert_eq!(query.parsed::<Timestamp>("from"), None);
+        assert!(query.parsed::<Timestamp>("to").is_some());
+        let problems = problems(query.finish(()).unwrap_err());
+        assert!(problems[0].ends_with("; write + as %2B"), "{problems:?}");
     }
 
     #[test]

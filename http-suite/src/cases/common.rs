@@ -14,6 +14,7 @@ suite![
     wrong_method_lists_allowed_methods,
     head_without_get_is_not_allowed,
     query_is_not_part_of_the_path,
+    unknown_parameter_of_the_query_is_rejected,
     body_beyond_limit_is_rejected,
     get_with_chunks_beyond_limit_is_rejected,
     body_beyond_limit_ends_the_connection,
@@ -117,6 +118,18 @@ async fn query_is_not_part_of_the_path() {
         (with_query.status, with_query.body),
         (plain.status, plain.body)
     );
+}
+
+/// A field of the body, sent as a parameter, would otherwise be ignored.
+async fn unknown_parameter_of_the_query_is_rejected() {
+    let org = quiet_org();
+    let role = format!("/v1/orgs/{}/custom-roles/{}", org.slug, org.roles.unheld.0);
+    let session = &org.members.owner.session;
+    let call = Call::new(Method::DELETE, format!("{role}?reassign_to=member"));
+    let answer = call.session(session).await;
+    assert_eq!(answer.status, 400, "{answer:?}");
+    let message = answer.json()["message"].to_string();
+    assert!(message.contains("reassign_to is unknown"), "{message}");
 }
 
 fn too_large() -> String {

@@ -108,8 +108,8 @@ settings! {
             "Bytes of request bodies of one organisation that are handled at once, not counting \
              the first 4 KiB of each; further requests wait for their turn";
         header_read_timeout: time(MILLISECOND..=DAY),
-            "Time for the header of a request to arrive, from the opening of the connection or from \
-             its first byte";
+            "Time for the header of a request to arrive, from the opening of the connection or \
+             from its first byte";
         idle_timeout: time(MILLISECOND..=DAY),
             "Time between a response and the next request of a connection; longer than that of the \
              proxies in front of the server";

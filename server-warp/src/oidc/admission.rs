@@ -65,7 +65,11 @@ pub(super) async fn admit(
     if is_decided && !access.is_known && !config.groups.is_empty() {
         let groups: Vec<String> = rules.groups.iter().map(|group| shown(group)).collect();
         let groups = groups.join(", ");
-        tracing::info!(member = %handle, groups, "no item of oidc.groups has a group of the member");
+        tracing::info!(
+            member = %handle,
+            groups,
+            "no item of oidc.groups has a group of the member"
+        );
     }
     let member = match provisioning.member(org.id, &handle).await? {
         Some(member) => member,

@@ -179,7 +179,11 @@ async fn group_is_the_same_in_every_spelling_of_unicode() {
 async fn userinfo_as_a_jwt_is_verified() {
     let (provider, key, world) = start("sub", &["staff = team:staff"]).await;
     let issuer = &provider.issuer;
-    let info = |iss: &str, aud: Value, sub: &str| json!({ "iss": iss, "aud": aud, "sub": sub, "groups": ["staff"] });
+    let info = |iss: &str, aud: Value, sub: &str| {
+        let mut claims = json!({ "iss": iss, "sub": sub, "groups": ["staff"] });
+        claims["aud"] = aud;
+        claims
+    };
     let good = info(issuer, json!("knowledge"), "viewer");
     let bare = json!({ "sub": "viewer", "groups": [] });
     for (token, expected) in [

@@ -161,6 +161,7 @@ async fn respond(
         parameters,
         request,
         success: spec.success,
+        rejects_unknown_parameters: spec.error_statuses.contains(&400),
     };
     call.check_length()?;
     call.require_json()?;
