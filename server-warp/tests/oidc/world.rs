@@ -183,14 +183,23 @@ impl World {
     /// Returns the number of changes of members that the audit log has, by the operator.
     pub(crate) async fn changes(&self) -> usize {
         let owner = self.org().trusted_owner();
-        let (filter, page) = (AuditFilter::default(), PageRequest::default());
-        let listed = self.service.audit_log().list(&owner, &filter, &page);
-        let listed = listed.await;
-        let listed = listed.expect("the audit log").data.into_iter();
+        let (filter, mut page) = (AuditFilter::default(), PageRequest::default());
         let actions = [AuditAction::MemberUpdate, AuditAction::RoleAssign];
-        listed
-            .filter(|entry| entry.actor_id.is_none() && actions.contains(&entry.action))
-            .count()
+        let mut count = 0;
+        // Entries of one millisecond are in no order, so that all pages have to be read.
+        loop {
+            let listed = self.service.audit_log().list(&owner, &filter, &page);
+            let listed = listed.await.expect("the audit log");
+            let changes = listed
+                .data
+                .iter()
+                .filter(|entry| entry.actor_id.is_none() && actions.contains(&entry.action));
+            count += changes.count();
+            page.cursor = listed.next_cursor;
+            if page.cursor.is_none() {
+                return count;
+            }
+        }
     }
 }
 
