@@ -143,9 +143,9 @@ impl<R: BufRead> Document<'_, R> {
         )))
     }
 
+    /// Reads a list of entries. Commas that are missing or too many cost no entry.
     fn list(&mut self, name: &str) -> Result<(), Ended> {
         self.scanner.skip(b'[');
-        let mut is_first = true;
         loop {
             match self.next()? {
                 None => return Err(self.cut()),
@@ -153,21 +153,11 @@ impl<R: BufRead> Document<'_, R> {
                     self.scanner.skip(b']');
                     return Ok(());
                 }
-                Some(b',') if !is_first => {
-                    self.scanner.skip(b',');
-                    if self.next()? == Some(b']') {
-                        return Err(self.invalid());
-                    }
+                Some(b',') => self.scanner.skip(b','),
+                Some(b'"') if self.export.has_references(name) => {
+                    self.value(0)?;
                 }
-                Some(_) if is_first => {}
-                Some(_) => return Err(self.invalid()),
-            }
-            is_first = false;
-            let is_reference = self.export.has_references(name) && self.next()? == Some(b'"');
-            if is_reference {
-                self.value(0)?;
-            } else {
-                self.entry()?;
+                Some(_) => self.entry()?,
             }
         }
     }

@@ -289,11 +289,20 @@ mod tests {
             "3 two",
             "4 is invalid JSON: expected value",
             "4 is invalid JSON: expected value",
+            "5 is invalid JSON: expected value",
+            "5 one",
         ];
         assert_eq!(entries, expected);
         assert_eq!(
             error.unwrap(),
-            "line 5 is invalid JSON, and nothing after it can be read"
+            "the input ends in line 5, before its end in JSON"
+        );
+        let (entries, error) = read(Format::Mem0, &format!("[{ONE}\n{TWO},\n]"));
+        assert_eq!((entries.len(), error), (2, None));
+        let (_, error) = read(Format::Mem0, &format!("[{ONE}}}"));
+        assert_eq!(
+            error.unwrap(),
+            "line 1 is invalid JSON, and nothing after it can be read"
         );
 
         let (entries, _) = read(Format::Mem0, r#"{"error": "unauthorized"}"#);
