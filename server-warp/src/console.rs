@@ -2,7 +2,7 @@
 //! `console`.
 
 use bytes::Bytes;
-use http::header::LOCATION;
+use http::header::{CACHE_CONTROL, LOCATION, REFERRER_POLICY};
 use http::{HeaderValue, Request, Response, StatusCode};
 use knowledge_core::api::MatchedRoute;
 
@@ -15,6 +15,8 @@ pub const PAGE_PATH: &str = "/";
 const PAGE: &str = "index.html";
 /// Beginning of the paths of all other files.
 const FILES_PATH: &str = "/console/";
+/// Beginning of the path of a sign-in link whose `#` a program on its way has encoded.
+const ENCODED_LINK: &str = "/%23/login/";
 /// Label of these paths in metrics and spans.
 const FILES_ROUTE: &str = "/console/{file}";
 
@@ -63,6 +65,9 @@ impl Console {
         if self.files.is_empty() && request.uri().path() == PAGE_PATH {
             return Some(to_reference());
         }
+        if let Some(link) = request.uri().path().strip_prefix(ENCODED_LINK) {
+            return to_link(link);
+        }
         let name = match request.uri().path() {
             PAGE_PATH => PAGE,
             path => path.strip_prefix(FILES_PATH).filter(|name| *name != PAGE)?,
@@ -73,9 +78,24 @@ impl Console {
 }
 
 fn to_reference() -> Response<Bytes> {
+    to(HeaderValue::from_static(reference::PAGE_PATH))
+}
+
+/// Leads a sign-in link that has lost its `#` to the page, relative to a path that a proxy may have.
+fn to_link(link: &str) -> Option<Response<Bytes>> {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+    let is_link = !link.is_empty() && link.bytes().all(is_plain);
+    let target = HeaderValue::try_from(format!("../../#/login/{link}"));
+    let mut response = to(target.ok().filter(|_| is_link)?);
+    let headers = response.headers_mut();
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    Some(response)
+}
+
+fn to(target: HeaderValue) -> Response<Bytes> {
     let mut response = Response::new(Bytes::new());
     *response.status_mut() = StatusCode::TEMPORARY_REDIRECT;
-    let target = HeaderValue::from_static(reference::PAGE_PATH);
     response.headers_mut().insert(LOCATION, target);
     response.extensions_mut().insert(MatchedRoute(PAGE_PATH));
     response
@@ -90,6 +110,27 @@ impl Default for Console {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn link_with_an_encoded_hash_leads_to_the_page() {
+        let console = Console::new();
+        let get = |path: &str| {
+            let request = Request::get(path).body(Bytes::new());
+            console.respond(&request.expect("a valid request"))
+        };
+        let response = get("/%23/login/wkl_a-b_c").expect("a response");
+        assert_eq!(response.status(), StatusCode::TEMPORARY_REDIRECT);
+        assert_eq!(response.headers()[LOCATION], "../../#/login/wkl_a-b_c");
+        assert_eq!(response.headers()[CACHE_CONTROL], "no-store");
+        for path in [
+            "/%23/login/",
+            "/%23/login/a/b",
+            "/%23/login/a%0d",
+            "/%23/members",
+        ] {
+            assert!(get(path).is_none(), "{path}");
+        }
+    }
 
     #[test]
     fn page_that_is_left_out_leads_to_the_reference() {

@@ -65,13 +65,15 @@ impl ApiResponder {
         partitions: Partitions,
         api: impl Fn(&knowledge_core::service::KnowledgeService) -> Api,
     ) -> Self {
+        let home = partitions.home();
+        let reference = Reference::new(home.limits(), home.public_url());
         let front = |service| Front {
             api: api(service),
             auth: Auth::new(service.clone()),
         };
         Self {
             console: Console::new(),
-            reference: Reference::new(partitions.home().limits()),
+            reference,
             fronts: partitions.services().iter().map(front).collect(),
             partitions,
         }

@@ -12,20 +12,40 @@ use crate::oidc::ATTEMPT_LIFETIME;
 #[cfg(feature = "oidc")]
 pub(super) const ATTEMPT_COOKIE: &str = "service_sign_in";
 
-/// Returns the `Set-Cookie` of a new session, for as long as it is valid at most.
+/// Returns the `Set-Cookie` of a new session, for as long as it is valid at most, below this base
+/// URL: other applications of the same host do not get it.
 ///
 /// `HttpOnly` hides it from scripts, and `SameSite=Lax` from requests of other sites, except for a
 /// link that is followed there, whose method changes nothing.
-pub(super) fn set_session(issued: &Issued, scheme: ClientScheme) -> HeaderValue {
+pub(super) fn set_session(issued: &Issued, base_url: &str, scheme: ClientScheme) -> HeaderValue {
     let session = &issued.record;
     let milliseconds = session.expires_at.as_millis() - session.created_at.as_millis();
     let session = (SESSION_COOKIE, issued.secret.expose());
-    cookie(session, "/", milliseconds / 1_000, scheme)
+    cookie(
+        session,
+        &session_path(base_url),
+        milliseconds / 1_000,
+        scheme,
+    )
 }
 
 /// Returns the `Set-Cookie` that removes a session.
-pub(super) fn clear_session(scheme: ClientScheme) -> HeaderValue {
-    cookie((SESSION_COOKIE, ""), "/", 0, scheme)
+pub(super) fn clear_session(base_url: &str, scheme: ClientScheme) -> HeaderValue {
+    cookie((SESSION_COOKIE, ""), &session_path(base_url), 0, scheme)
+}
+
+fn session_path(base_url: &str) -> String {
+    match path_of(base_url) {
+        path if path.is_empty() => "/".to_owned(),
+        path => path,
+    }
+}
+
+/// Returns the path of a base URL without a slash at its end.
+fn path_of(base_url: &str) -> String {
+    let url = url::Url::parse(base_url);
+    let path = url.as_ref().map_or("", url::Url::path);
+    path.trim_end_matches('/').to_owned()
 }
 
 /// Returns the `Set-Cookie` of a sealed sign-in, for the paths of sign-ins below this base URL.
@@ -46,9 +66,7 @@ pub(super) fn clear_attempt(base_url: &str, scheme: ClientScheme) -> HeaderValue
 
 #[cfg(feature = "oidc")]
 fn attempt_path(base_url: &str) -> String {
-    let url = url::Url::parse(base_url);
-    let path = url.as_ref().map_or("", url::Url::path);
-    format!("{}/auth/oidc", path.trim_end_matches('/'))
+    format!("{}/auth/oidc", path_of(base_url))
 }
 
 fn cookie(
@@ -72,6 +90,22 @@ fn cookie(
 #[cfg(all(test, feature = "oidc"))]
 mod tests {
     use super::*;
+
+    #[test]
+    fn session_is_sent_below_the_base_url_only() {
+        for (base_url, path) in [
+            ("http://127.0.0.1:8080", "/"),
+            ("https://example.com/", "/"),
+            ("https://example.com/kn", "/kn"),
+            ("https://example.com/a/kn/", "/a/kn"),
+            ("", "/"),
+        ] {
+            let cleared = clear_session(base_url, ClientScheme::Http);
+            let expected =
+                format!("service_session=; Path={path}; Max-Age=0; HttpOnly; SameSite=Lax");
+            assert_eq!(cleared, expected.as_str());
+        }
+    }
 
     #[test]
     fn attempt_is_sent_to_the_paths_of_sign_ins_only() {

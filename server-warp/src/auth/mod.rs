@@ -305,7 +305,7 @@ async fn respond(
             let sessions = service.sessions();
             sessions.sign_out(&session, with_created, client).await?;
             let mut response = empty();
-            let cleared = cookie::clear_session(scheme);
+            let cleared = cookie::clear_session(service.base_url().unwrap_or_default(), scheme);
             response.headers_mut().insert(SET_COOKIE, cleared);
             return Ok(response);
         }
@@ -407,7 +407,7 @@ async fn signed_in(
 ) -> Response<Bytes> {
     let response = session_response(service, &issued.secret).await;
     let mut response = response.unwrap_or_else(front_end::error);
-    let cookie = cookie::set_session(issued, scheme);
+    let cookie = cookie::set_session(issued, service.base_url().unwrap_or_default(), scheme);
     response.headers_mut().insert(SET_COOKIE, cookie);
     response
 }

@@ -206,7 +206,7 @@ async fn signed_in(
 ) -> Result<Response<Bytes>, SignInError> {
     let page = format!("{}/{}", base_url(service), completed.return_to.as_str());
     let mut response = redirect(&page)?;
-    let session = cookie::set_session(&completed.session, scheme);
+    let session = cookie::set_session(&completed.session, base_url(service), scheme);
     response.headers_mut().append(SET_COOKIE, session);
     if let Ok(replaced) = front_end::session(request.headers()) {
         match service

@@ -31,13 +31,20 @@ pub struct Reference {
 }
 
 impl Reference {
-    /// Generates the reference of a server with these limits.
+    /// Generates the reference of a server with these limits, and with this public URL if it has one,
+    /// whose path the document names.
     ///
     /// # Panics
     /// Never: the document serialises.
     #[must_use]
-    pub fn new(limits: &Limits) -> Self {
-        let document = openapi::document(limits);
+    pub fn new(limits: &Limits, public_url: Option<&str>) -> Self {
+        let mut document = openapi::document(limits);
+        let url = public_url.and_then(|url| url::Url::parse(url).ok());
+        if let Some(path) = url.map(|url| url.path().trim_end_matches('/').to_owned())
+            && !path.is_empty()
+        {
+            document["servers"] = serde_json::json!([{ "url": path }]);
+        }
         let json = serde_json::to_vec(&document).expect("a JSON value serialises");
         let page = page::page(&document);
         let style = STANDARD.encode(Sha256::digest(page::STYLE));

@@ -31,10 +31,12 @@ pub(super) fn page(document: &Value) -> String {
          <p><a href=\"#types\">Types</a></p>\n</details>\n</nav>\n\
          <main>\n\
          <header><h1>{title}</h1>\n{about}\
-         <p>Machine-readable version: <a href=\"{DOCUMENT_PATH}\">{DOCUMENT_PATH}</a> \
+         <p>Machine-readable version: <a href=\"{document_link}\">{DOCUMENT_PATH}</a> \
          (OpenAPI {openapi}).</p>\n\
          {credentials}{errors}</header>\n{groups}{types}</main>\n</html>\n",
         about = paragraphs(info["description"].as_str().unwrap_or_default()),
+        // Relative: a proxy may serve the page below a path.
+        document_link = DOCUMENT_PATH.trim_start_matches('/'),
         openapi = Escaped(document["openapi"].as_str().unwrap_or_default()),
         credentials = credentials(document),
         errors = errors(document),
