@@ -8,7 +8,16 @@ use tokio::time::Instant;
 /// Difference tolerated between two checks: much less than a lease.
 const AHEAD_MAX: Duration = Duration::from_secs(1);
 
-/// Detector of forward jumps of the clock, which may make leases in flight expire.
+/// Jump of the clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Jump {
+    /// Leases in flight may have expired.
+    Forward,
+    /// What is due waits, by this time.
+    Back(Duration),
+}
+
+/// Detector of jumps of the clock.
 #[derive(Debug)]
 pub(super) struct ClockWatch {
     timer: Instant,
@@ -20,12 +29,19 @@ impl ClockWatch {
         Self { timer, clock }
     }
 
-    /// True if the clock has jumped forward since the last check.
-    pub(super) fn has_jumped_forward(&mut self, timer: Instant, clock: Timestamp) -> bool {
+    /// Returns the jump of the clock since the last check.
+    pub(super) fn jump(&mut self, timer: Instant, clock: Timestamp) -> Option<Jump> {
         let timed = timer.saturating_duration_since(self.timer);
-        let has_jumped_forward = clock.since(self.clock) > timed + AHEAD_MAX;
+        let behind = self.clock.plus(timed).since(clock);
+        let jump = if clock.since(self.clock) > timed + AHEAD_MAX {
+            Some(Jump::Forward)
+        } else if behind > AHEAD_MAX {
+            Some(Jump::Back(behind))
+        } else {
+            None
+        };
         *self = Self::new(timer, clock);
-        has_jumped_forward
+        jump
     }
 }
 
@@ -34,17 +50,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clock_watch_reports_forward_jump_once() {
+    fn clock_watch_reports_each_jump_once() {
         let (timer, clock) = (Instant::now(), Timestamp::from_millis(1_000_000));
         let mut watch = ClockWatch::new(timer, clock);
         let hour = Duration::from_secs(3_600);
-        let mut after =
-            |elapsed, shown| watch.has_jumped_forward(timer + elapsed, clock.plus(shown));
-        assert!(!after(hour, hour + AHEAD_MAX));
-        assert!(after(hour, 2 * hour));
-        assert!(!after(hour, 2 * hour));
-        // The clock is set back.
-        assert!(!after(2 * hour, Duration::ZERO));
-        assert!(!after(3 * hour, hour));
+        let mut after = |elapsed, shown| watch.jump(timer + elapsed, clock.plus(shown));
+        assert_eq!(after(hour, hour + AHEAD_MAX), None);
+        assert_eq!(after(hour, 2 * hour), Some(Jump::Forward));
+        assert_eq!(after(hour, 2 * hour), None);
+        assert_eq!(after(2 * hour, Duration::ZERO), Some(Jump::Back(3 * hour)));
+        assert_eq!(after(3 * hour, hour), None);
     }
 }

@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use super::Deliveries;
 use super::attempt::{Attempts, CONFLICT_DELAY};
-use super::clock::ClockWatch;
+use super::clock::{ClockWatch, Jump};
 use super::in_flight::LeasedAttempts;
 use crate::explain::explain;
 use crate::metrics::{DeliveryMetrics, DispatchStep};
@@ -268,9 +268,19 @@ impl Dispatcher {
 
     /// Detects a jump of the clock: leases expire by the clock but are renewed by the timer.
     fn check_clock(&mut self, timer: Instant, clock: Timestamp) {
-        if self.clock.has_jumped_forward(timer, clock) {
-            tracing::warn!("the clock jumped forward; renewing the leases in flight");
-            self.in_flight.renew_all(timer);
+        match self.clock.jump(timer, clock) {
+            Some(Jump::Forward) => {
+                tracing::warn!("the clock jumped forward; renewing the leases in flight");
+                self.in_flight.renew_all(timer);
+            }
+            Some(Jump::Back(by)) => {
+                let seconds = by.as_secs();
+                tracing::warn!(
+                    seconds,
+                    "the clock stepped back; what was due waits as long"
+                );
+            }
+            None => {}
         }
     }
 
