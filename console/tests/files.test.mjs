@@ -16,7 +16,7 @@ const MODULES = fileURLToPath(new URL("../node_modules/", import.meta.url));
 // concerns, for whom a workspace exists, before it offered only what the service allows, and before
 // assistants proposed memories. Each file is compressed by itself, in which repetitions cost next
 // to nothing: what is left to remove are texts and screens.
-const BYTES_MAX = 65_400;
+const BYTES_MAX = 68_000;
 const LINES_MAX = 500;
 
 const site = useSite();

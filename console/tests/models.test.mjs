@@ -12,6 +12,7 @@ import { BulkRun, preview } from "../page/models/bulk.js";
 import { endingText } from "../page/models/endings.js";
 import { Access } from "../page/directory.js";
 import { batchesOf, readLines, withoutRejected } from "../page/models/import-file.js";
+import { digest, sha256 } from "../page/models/sha256.js";
 import { actionsOf } from "../page/models/vocabulary.js";
 import { href, parseRoute } from "../page/router.js";
 import { nearTime } from "../page/ui/format.js";
@@ -49,6 +50,52 @@ const accessOf = (identity, workspaceRoles = [], roles = []) =>
   );
 /** What an owner may do. */
 const ALL = new Access(null, "w", null, /** @type {Directory} */ ({ roles: /** @type {CustomRole[]} */ ([]) }));
+
+test("hash without the browser's is the same", async () => {
+  for (let length = 0; length < 200; length++) {
+    const bytes = Uint8Array.from({ length }, (_, index) => (index * 37 + length) % 256);
+    assert.deepEqual(digest(bytes), await sha256(bytes), `${length} bytes`);
+  }
+});
+
+/**
+ * Sends a request that a proxy answers in turn, and returns the number of attempts and the outcome.
+ * @param {Response[]} answers
+ */
+async function sentTo(answers) {
+  let attempts = 0;
+  /** @type {number[]} */
+  const waits = [];
+  const connection = { wait: async (/** @type {number} */ ms) => void waits.push(ms), settle() {} };
+  const transport = async () => /** @type {Response} */ (answers[attempts++]?.clone());
+  const client = new Client(transport, /** @type {any} */ (connection), () => {});
+  const outcome = await client.send("GET", "/v1/workspaces").catch((/** @type {ApiError} */ error) => error);
+  return { attempts, waits, outcome };
+}
+
+test("retry after a date waits until then", async () => {
+  const at = (/** @type {number} */ ms) => ({ "retry-after": new Date(Date.now() + ms).toUTCString() });
+  const json = { "content-type": "application/json" };
+  const good = new Response("{}", { headers: json });
+  const soon = new Response(null, { status: 503, headers: at(9_000) });
+  const { attempts, waits } = await sentTo([soon, good]);
+  assert.equal(attempts, 2);
+  assert.ok((waits[0] ?? 0) > 6_000 && (waits[0] ?? 0) <= 9_000, `${waits}`);
+  const late = await sentTo([new Response(null, { status: 503, headers: at(3_600_000) }), good]);
+  assert.equal(late.attempts, 1);
+  for (const value of ["Sun, 06 Nov 1994 08:49:37 GMT", "soon"]) {
+    const past = await sentTo([new Response(null, { status: 503, headers: { "retry-after": value } }), good]);
+    assert.deepEqual([past.attempts, past.waits], [2, [500]]);
+  }
+});
+
+test("page of a proxy is not taken for an answer", async () => {
+  const page = new Response("<html>", { headers: { "content-type": "text/html" } });
+  const { attempts, outcome } = await sentTo([page]);
+  assert.equal(attempts, 1);
+  assert.ok(outcome instanceof ApiError);
+  assert.deepEqual([outcome.code, outcome.message], ["foreign", "an answer with status 200 is not from this server"]);
+});
 
 test("route survives being written and parsed", () => {
   const address = href({

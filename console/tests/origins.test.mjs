@@ -6,7 +6,7 @@ import { after, before, test } from "node:test";
 import { setTimeout } from "node:timers/promises";
 
 import { launch, signIn } from "./support/browser.mjs";
-import { startDemo } from "./support/demo.mjs";
+import { startDemo, WORKSPACE } from "./support/demo.mjs";
 
 /** @import { AddressInfo } from "node:net" */
 /** @import { Server } from "node:http" */
@@ -285,4 +285,28 @@ test("program writes without the headers of browsers", async () => {
   });
   sent.end("{}");
   assert.equal(await status, 200);
+});
+
+test("page works over plain HTTP in a local network", async () => {
+  const context = await browser.newContext();
+  const page = await context.newPage();
+  const lan = `http://console.test:${port(recorder)}`;
+  await signIn(page, demo.link().replace(demo.url, lan));
+  assert.equal(await page.evaluate(() => isSecureContext), false);
+  await page.goto(`${lan}/#/${WORKSPACE}/import`);
+  const line = JSON.stringify({ title: "From the local network", content: "Text." });
+  const file = { name: "notes.jsonl", mimeType: "text/plain", buffer: Buffer.from(line) };
+  await page.getByLabel("File of JSON lines").setInputFiles(file);
+  await page.getByRole("button", { name: "Import 1 memory" }).click();
+  await page.getByText("1 memory imported.").waitFor();
+  await page.goto(`${lan}/#/${WORKSPACE}/keys`);
+  await page.getByRole("button", { name: "New key" }).click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByLabel("Name").fill("Of the local network");
+  await dialog.getByLabel("Audience").fill("workspace:operations");
+  await dialog.getByRole("button", { name: "Create" }).click();
+  await page.getByRole("button", { name: "Copy" }).click();
+  await page.getByText("Selected: copy it with the keyboard.").waitFor();
+  assert.match(await page.evaluate(() => String(getSelection())), /^\S{20,}$/);
+  await context.close();
 });

@@ -156,7 +156,21 @@ async function send(method, name, body) {
  */
 function read(answer) {
   if (answer.status >= 400) throw ApiError.of(answer);
-  return JSON.parse(answer.text);
+  return parsed(answer);
+}
+
+/**
+ * Returns the body of a response; `undefined` if it has none.
+ * @param {Answer} answer
+ */
+function parsed(answer) {
+  if (answer.text === "") return undefined;
+  try {
+    return JSON.parse(answer.text);
+  } catch {
+    // A proxy, or the sign-in page of a network, may answer with a page of its own.
+    throw ApiError.foreign(answer.status);
+  }
 }
 
 /**
@@ -177,8 +191,12 @@ export function networkTransport(session) {
  * @typedef {{ status: number, headers: Headers, text: string }} Answer
  */
 
-/** Returns a new idempotency key: one for each decision of the user, however often it is sent. */
-export const newIdempotencyKey = () => crypto.randomUUID();
+/**
+ * Returns a new idempotency key: one for each decision of the user, however often it is sent. A page
+ * without https has no `crypto.randomUUID`.
+ */
+export const newIdempotencyKey = () =>
+  [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 
 /** State of the connection, shared by all requests of the page. */
 export class Connection {
@@ -281,7 +299,7 @@ export class Client {
   async sendTagged(method, path, options = {}) {
     const answer = await this.#sendUntilAnswered(method, path, options);
     if (answer.status < 400) {
-      return { body: answer.text === "" ? undefined : JSON.parse(answer.text), etag: answer.headers.get("etag") ?? "" };
+      return { body: parsed(answer), etag: answer.headers.get("etag") ?? "" };
     }
     if (answer.status === 401) this.#onSignedOut();
     throw ApiError.of(answer);
@@ -345,5 +363,8 @@ const TEMPORARY = new Set([429, 502, 503, 504]);
  * @param {Answer} answer
  */
 function retryAfterMs({ status, headers }) {
-  return TEMPORARY.has(status) ? Number(headers.get("retry-after") ?? 0) * 1_000 : null;
+  if (!TEMPORARY.has(status)) return null;
+  const wanted = headers.get("retry-after") ?? "0";
+  const waitMs = /^\d+$/.test(wanted) ? Number(wanted) * 1_000 : Date.parse(wanted) - Date.now();
+  return Math.max(waitMs || 0, 0);
 }

@@ -37,6 +37,18 @@ export class ApiError extends Error {
   }
 
   /**
+   * Returns the error of a successful response that is not one of the API.
+   * @param {number} status
+   */
+  static foreign(status) {
+    return new ApiError({
+      status,
+      code: "foreign",
+      message: `an answer with status ${status} is not from this server`,
+    });
+  }
+
+  /**
    * Returns the error of a request without a response.
    * @param {boolean} isRepeatable True if the request can be repeated without an effect of its own.
    */
@@ -50,6 +62,10 @@ export class ApiError extends Error {
 const EXPLANATIONS = {
   conflict: { title: "Somebody else is changing the same things", advice: "Nothing was changed. Try again." },
   endpoint_off: { title: "The endpoint is inactive", advice: "Activate it first, then repeat this." },
+  foreign: {
+    title: "The answer is not from this server",
+    advice: "A proxy or the sign-in page of your network answered instead. Reload the page, or ask who runs it.",
+  },
   forbidden: {
     title: "You may not do this",
     advice: "Ask an administrator of your organisation for access.",

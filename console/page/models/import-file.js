@@ -1,6 +1,7 @@
 // Files of JSON lines: their memories, and what is wrong with a line.
 
 import { ApiError } from "../api/error.js";
+import { sha256 } from "./sha256.js";
 import { AUDIENCE_PATTERN, SENSITIVITY_LABELS } from "./vocabulary.js";
 
 /** @import { NewMemory } from "../../../wasm/pkg/operations.js" */
@@ -148,6 +149,6 @@ async function keyOf({ title, content, audience_tag }) {
     return [length, bytes];
   });
   const bytes = new Uint8Array(await new Blob([...separated, content]).arrayBuffer());
-  const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", bytes));
+  const digest = await sha256(bytes);
   return `sha256:${[...digest].map((byte) => byte.toString(16).padStart(2, "0")).join("")}`;
 }

@@ -19,7 +19,9 @@ import { described, named, options, pageHeader, table, taskProblem, textField } 
 const EXAMPLE = `{"title":"Who is on call","content":"Maya until Friday.","sensitivity_label":"internal"}
 {"title":"Prices of next year","content":"…","source_key":"prices","audience_tag":"team:sales"}`;
 /** @type {readonly IngestOutcome[]} */
-const OUTCOMES = ["created", "updated", "unchanged", "erased"];
+const OUTCOMES = ["created", "updated", "unchanged", "moved", "label_kept", "erased", "forbidden"];
+/** Outcomes that are counted even if no line has them. */
+const PLAIN = new Set(["created", "updated", "unchanged"]);
 /** Lines that are shown at once; those with a problem come first. */
 const LINES_SHOWN_MAX = 200;
 
@@ -171,8 +173,10 @@ export class ImportScreen {
   #state(valid, outcomes, isDone) {
     const answered = outcomes.size;
     const erased = numberOf(outcomes, "erased");
+    const forbidden = numberOf(outcomes, "forbidden");
     const left = erased === 0 ? "" : ` ${count(erased, "memory was", "memories were")} erased and left out.`;
-    if (isDone) return `${count(valid - erased, "memory", "memories")} imported.${left}`;
+    const refused = forbidden === 0 ? "" : ` ${count(forbidden, "memory", "memories")} you may not change or move.`;
+    if (isDone) return `${count(valid - erased - forbidden, "memory", "memories")} imported.${left}${refused}`;
     const progress = `${number(answered)} of ${number(valid)} answered`;
     return this.#task.isRunning ? `Importing … ${progress}.` : `Stopped: ${progress}. What is left can be continued.`;
   }
@@ -233,7 +237,9 @@ export class ImportScreen {
 
 /** @param {Map<number, IngestOutcome>} outcomes */
 const outcomeCounts = (outcomes) =>
-  OUTCOMES.map((wanted) => described(capital(wanted), number(numberOf(outcomes, wanted))));
+  OUTCOMES.filter((outcome) => PLAIN.has(outcome) || numberOf(outcomes, outcome) > 0).map((outcome) =>
+    described(capital(outcome.replace("_", " ")), number(numberOf(outcomes, outcome))),
+  );
 
 /**
  * @param {Map<number, IngestOutcome>} outcomes

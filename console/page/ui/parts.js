@@ -269,9 +269,12 @@ export const selectField = ({ values, value = "", ...others }) =>
  */
 export function secretBox({ label, value, advice = "Store it where its program can read it." }) {
   const copy = async (/** @type {Event} */ event) => {
-    const status = /** @type {HTMLElement} */ (event.currentTarget).nextElementSibling;
-    await navigator.clipboard.writeText(value);
-    status?.replaceChildren("Copied.");
+    const button = /** @type {HTMLElement} */ (event.currentTarget);
+    const [shown, status] = [button.previousElementSibling, button.nextElementSibling];
+    // A page without https has no clipboard.
+    if (navigator.clipboard) await navigator.clipboard.writeText(value);
+    else if (shown) getSelection()?.selectAllChildren(shown);
+    status?.replaceChildren(navigator.clipboard ? "Copied." : "Selected: copy it with the keyboard.");
   };
   return html`
     <div class="secret">
