@@ -11,7 +11,7 @@ const [, , directory, module] = process.argv;
  * Maximum size of the module in gzip, which most hosts measure. It is slightly above the current
  * size, to detect growth. The goal is 160 kB; the package's README has the shares of the parts.
  */
-const MODULE_GZIP_BYTES_MAX = 992_000;
+const MODULE_GZIP_BYTES_MAX = 995_000;
 
 const kilobytes = (bytes) => (bytes / 1000).toFixed(1).padStart(9);
 
