@@ -99,3 +99,24 @@ async fn views_show_the_records() {
     assert!(expected.len() > 10, "{}", expected.len());
     assert_eq!(rows(&database, query).await, expected);
 }
+
+/// The service stores none, but a row that another program wrote must not stop all queries.
+#[tokio::test(flavor = "multi_thread")]
+async fn views_leave_out_what_a_text_cannot_have() {
+    let site = Site::new().await;
+    fixture::complete(&site.open().await).await.unwrap();
+    let database = site.name();
+    let client = postgres().connect(&database).await;
+    // Escaped U+0000, and the same letters after an escaped backslash.
+    let stored = r#"{"title":"a\u0000b","content":"c\\u0000d\\\u0000e","created_at":"2026-01-31T09:30:00Z"}"#;
+    let update = "UPDATE knowledge_entry SET value = $1
+        WHERE key = (SELECT key FROM knowledge_entry
+            WHERE key >= 'content/' AND key < 'content0' ORDER BY key LIMIT 1)";
+    assert_eq!(
+        client.execute(update, &[&stored.as_bytes()]).await.unwrap(),
+        1
+    );
+    let query = "SELECT title, content FROM knowledge_memory WHERE title = 'ab'";
+    let expected = json!({ "title": "ab", "content": "c\\u0000d\\e" });
+    assert_eq!(rows(&database, query).await, [expected]);
+}

@@ -5,7 +5,7 @@
 //! `knowledge_audit`. The service itself does not use them.
 
 /// Number of the views; a later release that changes them has a higher one.
-pub(super) const NUMBER: u32 = 1;
+pub(super) const NUMBER: u32 = 2;
 
 /// Statements that create the views, or replace those of a lower [`NUMBER`].
 ///

@@ -2,13 +2,25 @@
 --
 -- Every view has a row for each record of a family of keys, and reads the whole family.
 
+-- The JSON of a record. PostgreSQL stores no U+0000 in a text, which an entry of another program may
+-- have: it is left out. Its escape counts unless the backslash is itself escaped.
+CREATE OR REPLACE FUNCTION knowledge_json(stored bytea) RETURNS jsonb
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT CASE WHEN position('\u0000' IN convert_from(stored, 'UTF8')) = 0
+        THEN convert_from(stored, 'UTF8')::jsonb
+        ELSE regexp_replace(
+            convert_from(stored, 'UTF8'), '(?<!\\)((?:\\\\)*)\\u0000', '\1', 'g'
+        )::jsonb
+    END
+$$;
+
 CREATE OR REPLACE VIEW knowledge_organization AS
 SELECT (value ->> 'id')::uuid AS org_id,
        value ->> 'slug' AS slug,
        value ->> 'name' AS name,
        (value ->> 'created_at')::timestamptz AS created_at
 FROM (
-    SELECT convert_from(value, 'UTF8')::jsonb AS value
+    SELECT knowledge_json(value) AS value
     FROM knowledge_entry WHERE key >= 'org/' AND key < 'org0'
 ) AS stored;
 
@@ -21,7 +33,7 @@ SELECT split_part(key, '/', 2)::uuid AS org_id,
        value ->> 'access' AS access,
        (value ->> 'created_at')::timestamptz AS created_at
 FROM (
-    SELECT convert_from(key, 'UTF8') AS key, convert_from(value, 'UTF8')::jsonb AS value
+    SELECT convert_from(key, 'UTF8') AS key, knowledge_json(value) AS value
     FROM knowledge_entry WHERE key >= 'workspace/' AND key < 'workspace0'
 ) AS stored;
 
@@ -35,7 +47,7 @@ SELECT split_part(key, '/', 2)::uuid AS org_id,
        value -> 'teams' AS teams,
        (value ->> 'created_at')::timestamptz AS created_at
 FROM (
-    SELECT convert_from(key, 'UTF8') AS key, convert_from(value, 'UTF8')::jsonb AS value
+    SELECT convert_from(key, 'UTF8') AS key, knowledge_json(value) AS value
     FROM knowledge_entry WHERE key >= 'member/' AND key < 'member0'
 ) AS stored;
 
@@ -53,7 +65,7 @@ SELECT (value ->> 'org_id')::uuid AS org_id,
        (value ->> 'created_at')::timestamptz AS created_at,
        (value ->> 'updated_at')::timestamptz AS updated_at
 FROM (
-    SELECT convert_from(value, 'UTF8')::jsonb AS value
+    SELECT knowledge_json(value) AS value
     FROM knowledge_entry WHERE key >= 'role/' AND key < 'role0'
 ) AS stored;
 
@@ -64,7 +76,7 @@ SELECT split_part(key, '/', 2)::uuid AS org_id,
        value ->> 'kind' AS kind,
        (value ->> 'created_at')::timestamptz AS created_at
 FROM (
-    SELECT convert_from(key, 'UTF8') AS key, convert_from(value, 'UTF8')::jsonb AS value
+    SELECT convert_from(key, 'UTF8') AS key, knowledge_json(value) AS value
     FROM knowledge_entry WHERE key >= 'source/' AND key < 'source0'
 ) AS stored;
 
@@ -85,8 +97,8 @@ SELECT split_part(label_key, '/', 2)::uuid AS org_id,
        coalesce(content ->> 'updated_at', content ->> 'created_at')::timestamptz AS updated_at
 FROM (
     SELECT convert_from(label.key, 'UTF8') AS label_key,
-           convert_from(label.value, 'UTF8')::jsonb AS labels,
-           convert_from(body.value, 'UTF8')::jsonb AS content
+           knowledge_json(label.value) AS labels,
+           knowledge_json(body.value) AS content
     FROM knowledge_entry AS label
     JOIN knowledge_entry AS body ON body.key = 'content'::bytea || substr(label.key, 7)
     WHERE label.key >= 'memory/' AND label.key < 'memory0'
@@ -101,6 +113,6 @@ SELECT split_part(key, '/', 2)::uuid AS org_id,
        value ->> 'action' AS action,
        value -> 'body' AS body
 FROM (
-    SELECT convert_from(key, 'UTF8') AS key, convert_from(value, 'UTF8')::jsonb AS value
+    SELECT convert_from(key, 'UTF8') AS key, knowledge_json(value) AS value
     FROM knowledge_entry WHERE key >= 'audit/' AND key < 'audit0'
 ) AS stored;
