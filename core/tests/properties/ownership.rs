@@ -56,7 +56,7 @@ struct Place {
     source: SourceId,
 }
 
-/// What came in so far, by key.
+/// Entries and labels so far, by key.
 #[derive(Default)]
 struct History {
     ids: HashMap<usize, MemoryId>,

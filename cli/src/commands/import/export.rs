@@ -199,7 +199,7 @@ pub(super) static MCP_MEMORY: Export = Export {
     has_users: false,
 };
 
-/// What Claude remembers: `memories.json` of its data export.
+/// Memories of Claude: `memories.json` of its data export.
 pub(super) static CLAUDE: Export = Export {
     lists: &["memories"],
     kinds: &[Kind {

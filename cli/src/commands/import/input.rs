@@ -45,7 +45,7 @@ pub(super) enum Format {
     OpenWebui,
     /// The file of the reference memory server of the Model Context Protocol
     McpMemory,
-    /// What Claude remembers: the data export (ZIP), or the memories.json in it
+    /// Memories of Claude: its data export (ZIP), or the memories.json in it
     Claude,
 }
 

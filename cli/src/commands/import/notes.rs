@@ -1,4 +1,4 @@
-//! What an import notes about entries, counted by outcome and reason.
+//! Notes of an import about entries, counted by outcome and reason.
 
 use std::fmt::Write as _;
 
