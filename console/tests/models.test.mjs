@@ -12,7 +12,7 @@ import { BulkRun, preview } from "../page/models/bulk.js";
 import { endingText } from "../page/models/endings.js";
 import { Access } from "../page/directory.js";
 import { batchesOf, readLines, withoutRejected } from "../page/models/import-file.js";
-import { digest, sha256 } from "../page/models/sha256.js";
+import { digest, sha256 } from "../page/models/digest.js";
 import { actionsOf } from "../page/models/vocabulary.js";
 import { href, parseRoute } from "../page/router.js";
 import { nearTime } from "../page/ui/format.js";

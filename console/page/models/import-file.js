@@ -1,7 +1,7 @@
 // Files of JSON lines: their memories, and what is wrong with a line.
 
 import { ApiError } from "../api/error.js";
-import { sha256 } from "./sha256.js";
+import { sha256 } from "./digest.js";
 import { AUDIENCE_PATTERN, SENSITIVITY_LABELS } from "./vocabulary.js";
 
 /** @import { NewMemory } from "../../../wasm/pkg/operations.js" */
